@@ -15,6 +15,26 @@ constexpr std::size_t kRoundedFloats = 8192;
 
 Range common_part(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
+/// A range of the buffers, as a rule takes it.
+class RangeBuffers {
+ public:
+  RangeBuffers(const Update& update, Range range)
+      : weights_(update.weights.subspan(range.begin, range.size())),
+        gradients_(update.gradients.subspan(range.begin, range.size())) {
+    for (const auto& state : update.states)
+      states_.push_back(state.subspan(range.begin, range.size()));
+  }
+
+  RuleBuffers of_rule() const {
+    return {.weights = weights_, .gradients = gradients_, .states = states_};
+  }
+
+ private:
+  std::span<float> weights_;
+  std::span<const float> gradients_;
+  std::vector<std::span<float>> states_;
+};
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterTable& table)
@@ -39,31 +59,29 @@ void Optimizer::build_runs(const ParameterTable& table) {
   }
 }
 
+RuleStep Optimizer::plain_step_of(const Update& update, const Run& run) {
+  return {.lr = update.lr * run.settings.rate,
+          .gradient_scale = update.gradient_scale,
+          .weight_decay = run.settings.weight_decay,
+          .step = update.step};
+}
+
 RuleStep Optimizer::step_of(const Update& update, const Run& run) const {
-  RuleStep step{.lr = update.lr * run.settings.rate,
-                .gradient_scale = update.gradient_scale,
-                .weight_decay = run.settings.weight_decay,
-                .step = update.step};
+  RuleStep step = plain_step_of(update, run);
   if (run.parameter < 0) return step;
   const std::size_t at = 2 * static_cast<std::size_t>(run.parameter);
   step.lr *= rule_->rate_factor({.weights = std::sqrt(update.square_sums[at]),
-                                 .gradient = std::sqrt(update.square_sums[at + 1]),
+                                 .direction = std::sqrt(update.square_sums[at + 1]),
                                  .weight_decay = static_cast<double>(step.weight_decay)});
   return step;
 }
 
 void Optimizer::apply(const Update& update, const RuleStep& step, Range range) const {
-  std::vector<std::span<float>> states;
-  for (const auto& state : update.states) {
-    states.push_back(state.subspan(range.begin, range.size()));
-  }
-  const std::span<float> weights = update.weights.subspan(range.begin, range.size());
-  rule_->apply(step, {.weights = weights,
-                      .gradients = update.gradients.subspan(range.begin, range.size()),
-                      .states = states});
+  const RangeBuffers buffers(update, range);
+  rule_->apply(step, buffers.of_rule());
   if (!options_.round_to_bf16) return;
-  flat::round_to_bf16(weights);
-  for (const std::span<float> state : states) flat::round_to_bf16(state);
+  flat::round_to_bf16(buffers.of_rule().weights);
+  for (const std::span<float> state : buffers.of_rule().states) flat::round_to_bf16(state);
 }
 
 void Optimizer::update(const Update& update, Range range) const {
@@ -82,13 +100,15 @@ void Optimizer::update(const Update& update, Range range) const {
 }
 
 void Optimizer::add_square_sums(const Update& update, Range range, std::span<double> sums) const {
+  MILLRACE_CHECK(num_square_sums_ == 0 || update.states.size() == state_names_.size(),
+                 "one state per name of the rule");
   for (const Run& run : runs_) {
     const Range common = common_part(run.range, range);
     if (run.parameter < 0 || common.begin >= common.end) continue;
     const std::size_t at = 2 * static_cast<std::size_t>(run.parameter);
     sums[at] += flat::square_sum(update.weights.subspan(common.begin, common.size()));
-    sums[at + 1] += flat::square_sum(update.gradients.subspan(common.begin, common.size()),
-                                     update.gradient_scale);
+    sums[at + 1] +=
+        rule_->square_sum(plain_step_of(update, run), RangeBuffers(update, common).of_rule());
   }
 }
 

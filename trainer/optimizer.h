@@ -68,7 +68,8 @@ class Optimizer {
   /// Updates the weights and state in `range`. Requires: its bounds are multiples of 16.
   void update(const Update& update, Range range) const;
 
-  /// For a rule that uses norms two doubles per parameter, (|w|², |g|²); for others 0.
+  /// For a rule that uses norms two doubles per parameter, (|w|², its UpdateRule::square_sum());
+  /// for others 0.
   std::size_t num_square_sums() const { return num_square_sums_; }
   /// Adds the range's part of them to `sums`.
   void add_square_sums(const Update& update, Range range, std::span<double> sums) const;
@@ -82,6 +83,8 @@ class Optimizer {
   };
 
   void build_runs(const ParameterTable& table);
+  /// Without the factor of its norms, and with it.
+  static RuleStep plain_step_of(const Update& update, const Run& run);
   RuleStep step_of(const Update& update, const Run& run) const;
   void apply(const Update& update, const RuleStep& step, Range range) const;
 

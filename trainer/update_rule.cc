@@ -1,16 +1,26 @@
 #include "trainer/update_rule.h"
 
+#include <fnmatch.h>
+
 #include "io/base/error.h"
+#include "trainer/detail/flat_math.h"
 #include "trainer/hlo/rule_program.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
+#include "trainer/rules/lion.h"
 #include "trainer/rules/sgd.h"
 
 namespace millrace::trainer {
 
 const TableOf<UpdateRule>& standard_rules() {
-  static const TableOf<UpdateRule> table =
-      TableOf<UpdateRule>("optimizer").add<Sgd>().add<Adam>().add<AdamW>().add<Lars>();
+  static const TableOf<UpdateRule> table = TableOf<UpdateRule>("optimizer")
+                                               .add<Sgd>()
+                                               .add<Adam>()
+                                               .add<AdamW>()
+                                               .add<Lion>()
+                                               .add<Lars>()
+                                               .add<Lamb>();
   return table;
 }
 
@@ -18,18 +28,23 @@ const ComponentName ParameterGroup::kName = {"group", "ParameterGroup",
                                              "What some parameters have otherwise"};
 
 void ParameterGroup::fields(FieldList& field) {
-  field("parameters", parameters, "norms-biases, or the beginning of names");
+  field("parameters", parameters,
+        "norms-biases, the beginning of names, or a pattern of them with *, ? and [...]");
   field.by_name();
   field("rate", rate, {.min = 0}, "Factor of the learning rate");
   field("weight_decay", weight_decay, {.min = 0}, "Instead of the rule's");
 }
 
 void ParameterGroup::check() const {
-  require(!parameters.empty(), "give its parameters: norms-biases, or the beginning of names");
+  require(!parameters.empty(),
+          "give its parameters: norms-biases, the beginning of names, or a pattern");
 }
 
 bool ParameterGroup::has(const Parameter& parameter) const {
-  return parameters == "norms-biases" ? !parameter.decay : parameter.name.starts_with(parameters);
+  if (parameters == "norms-biases") return !parameter.decay;
+  if (parameters.find_first_of("*?[") == parameters.npos)
+    return parameter.name.starts_with(parameters);
+  return ::fnmatch(parameters.c_str(), parameter.name.c_str(), 0) == 0;
 }
 
 ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& rule) {
@@ -56,6 +71,10 @@ double RuleSettings::lr_for(std::int64_t step_samples, bool has_norms) const {
 
 std::optional<hlo::RuleResults> UpdateRule::stablehlo(const hlo::RuleArguments& /*of*/) const {
   return {};
+}
+
+double UpdateRule::square_sum(const RuleStep& step, const RuleBuffers& buffers) const {
+  return flat::square_sum(buffers.gradients, step.gradient_scale);
 }
 
 float UpdateRule::rate_factor(const ParameterNorms& /*norms*/) const { return 1.0F; }

@@ -30,7 +30,7 @@ struct RuleResults;
 
 /// What some parameters have otherwise. The first group that a parameter is in counts.
 struct ParameterGroup {
-  /// "norms-biases" (Parameter::decay false), or the beginning of names: "layer4.", "fc.".
+  /// "norms-biases" (Parameter::decay false), a beginning of names: "fc.", or a pattern: "*.bn?.*".
   std::string parameters = {};
   double rate = 1.0;  ///< factor of the learning rate
   std::optional<float> weight_decay = {};
@@ -88,10 +88,10 @@ struct RuleBuffers {
   std::span<const std::span<float>> states = {};  ///< in the order of state_names()
 };
 
-/// Euclidean norms of one parameter's weights and scaled gradient, and its decay.
+/// Euclidean norms of one parameter, and its decay.
 struct ParameterNorms {
   double weights = 0;
-  double gradient = 0;
+  double direction = 0;  ///< of what UpdateRule::square_sum() is of
   double weight_decay = 0;
 };
 
@@ -113,6 +113,10 @@ class UpdateRule {
 
   /// Whether each parameter's rate depends on its norms. Biases and norms keep the plain rate.
   virtual bool uses_norms() const { return false; }
+  /// The sum of squares, over a run, whose root over a parameter is ParameterNorms::direction;
+  /// called before apply(), with its buffers and the rate without the factor. Default: of the
+  /// scaled gradients.
+  virtual double square_sum(const RuleStep& step, const RuleBuffers& buffers) const;
   /// The factor of a parameter's rate. Called only if uses_norms().
   virtual float rate_factor(const ParameterNorms& norms) const;
 
@@ -122,7 +126,7 @@ class UpdateRule {
 
 using Rule = Choice<UpdateRule>;
 
-/// sgd, adam, adamw, lars. A program copies the table and adds its own.
+/// sgd, adam, adamw, lion, lars, lamb. A program copies the table and adds its own.
 const TableOf<UpdateRule>& standard_rules();
 
 /// For the lists of rules: the last fields, by name.

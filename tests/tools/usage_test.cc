@@ -189,10 +189,11 @@ const std::vector<BadUse> kBadUses = {
      "--task.label-smoothing is a parameter of classify, segment and segment-depth"},
     {"AnotherModelsParameter",
      {"train", "--train", "@S", "--model", "lenet", "--stem", "3x3"},
-     "--model.stem is a parameter of resnet18, resnet34 and resnet50, not of lenet()"},
+     "--model.stem is a parameter of resnet18, resnet34, resnet50, resnext50_32x4d and "
+     "wide_resnet50_2, not of lenet()"},
     {"ALossOfOtherTargets",
      {"train", "--train", "@S", "--task", "depth(depth_loss=bce)"},
-     "depth_loss is one of l1, mse, berhu, not bce"},
+     "depth_loss is one of l1, mse, rmse, berhu, gradient, ssim, not bce"},
     {"EvalWithoutCheckpoint", {"eval", "@S", "--checkpoint", "@D/none"}, "none"},
 };
 

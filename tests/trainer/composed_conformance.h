@@ -16,6 +16,8 @@
 #include "io/base/error.h"
 #include "tests/trainer/backend_conformance.h"
 #include "trainer/composed_backend.h"
+#include "trainer/rules/lamb.h"
+#include "trainer/rules/lion.h"
 
 namespace millrace::trainer {
 
@@ -212,7 +214,9 @@ TEST_P(ComposedConformance, UpdatesFollowTheirRuleForAnyNumberOfRanks) {
       {.rule = Adam{.weight_decay = 0.01F,
                     .groups = {{.parameters = "norms-biases", .rate = 0.5, .weight_decay = 0.0F}}}},
       {.rule = AdamW{.weight_decay = 0.01F}},
-      {.rule = Lars{.momentum = 0.9F, .trust = 0.1F, .weight_decay = 0.01F}}};
+      {.rule = Lion{.weight_decay = 0.01F}},
+      {.rule = Lars{.momentum = 0.9F, .trust = 0.1F, .weight_decay = 0.01F}},
+      {.rule = Lamb{.weight_decay = 0.01F}}};
   for (const OptimizerOptions& options : rules) {
     for (const int world : {1, 2}) {
       UpdaterBench bench(*backend_, options, world);

@@ -17,13 +17,17 @@
 #include "tests/trainer/step_bench.h"
 #include "tests/trainer/torch_oracle.h"
 #include "trainer/composed_backend.h"
+#include "trainer/loss/image_losses.h"
+#include "trainer/loss/overlap_losses.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/slot_loss.h"
 #include "trainer/loss/value_losses.h"
 #include "trainer/models/models.h"
 #include "trainer/nn/custom_layer.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
+#include "trainer/rules/lion.h"
 
 namespace millrace::trainer {
 namespace {
@@ -333,7 +337,9 @@ TEST(StepProgram, HasEveryRule) {
                                    Sgd{.momentum = 0.9F, .nesterov = true, .groups = groups},
                                    Adam{.eps = 1e-3F, .weight_decay = 0.1F},
                                    AdamW{.eps = 1e-3F, .weight_decay = 0.1F, .groups = groups},
-                                   Lars{.trust = 0.1F, .weight_decay = 0.1F}};
+                                   Lion{.weight_decay = 0.1F, .groups = groups},
+                                   Lars{.trust = 0.1F, .weight_decay = 0.1F},
+                                   Lamb{.eps = 1e-3F, .weight_decay = 0.1F, .groups = groups}};
   for (const Rule& rule : rules) {
     SCOPED_TRACE(rule.type().name().word);
     compare_twins(tiny({.optimizer = {.rule = rule}}));
@@ -445,7 +451,12 @@ nn::Graph other_layers() {
   y = builder.avg_pool2d("mean", y, {.kernel = 3, .stride = 2, .padding = 1});
   nn::Value z =
       builder.conv2d("dilated", x, {.channels = 4, .kernel = 3, .padding = 2, .dilation = 2});
-  z = builder.gelu("gelu", z);
+  z = builder.hard_swish("hard_swish", builder.silu("silu", builder.gelu("gelu", z)));
+  z = builder.channel_scale("scales", builder.layer_norm("layer_norm", z), {.start = 0.5F});
+  z = builder.conv2d("pixelwise", z, {.channels = 4, .kernel = 1, .flat = true});
+  z = builder.stochastic_depth("depth", z, {.probability = 0.5F});
+  const nn::Value gate = builder.hard_sigmoid("gate", builder.adaptive_avg_pool2d("squeeze", z));
+  z = builder.scale("scaled", z, gate);
   z = builder.adaptive_avg_pool2d("adaptive", z, {.size = {3, 5}});
   z = builder.upsample("nearest", z, {.factor = 2});
   z = builder.softmax("softmax", builder.sigmoid("sigmoid", z));
@@ -494,8 +505,16 @@ StepTwins dense(Head head) {
 }
 
 TEST(StepProgram, HasEveryLossOfValues) {
-  const std::vector<LossChoice> choices = {losses::Bce{}, losses::Dice{}, losses::L1{},
-                                           losses::Mse{}, losses::BerHu{}};
+  const std::vector<LossChoice> choices = {losses::Bce{},
+                                           losses::Dice{},
+                                           losses::BceDice{.bce = 0.5F, .dice = 2.0F},
+                                           losses::Tversky{},
+                                           losses::L1{},
+                                           losses::Mse{},
+                                           losses::Rmse{},
+                                           losses::BerHu{},
+                                           losses::Gradient{},
+                                           losses::Ssim{.window = 3}};
   for (const LossChoice& loss : choices) {
     SCOPED_TRACE(loss.type().name().word);
     compare_twins(dense({.loss = loss, .metrics = {Metric::kRmse, Metric::kIou}}));

@@ -19,9 +19,10 @@ std::string text(nn::Extent2d extent) { return fmt::format("{},{}", extent.heigh
 // A layer's options as "name=value name=value".
 struct Options {
   std::string operator()(const nn::Conv2d& layer) const {
-    return fmt::format("channels={} kernel={} stride={} padding={} dilation={} groups={} bias={:d}",
-                       layer.channels, text(layer.kernel), text(layer.stride), text(layer.padding),
-                       text(layer.dilation), layer.groups, layer.bias);
+    return fmt::format(
+        "channels={} kernel={} stride={} padding={} dilation={} groups={} bias={:d} flat={:d}",
+        layer.channels, text(layer.kernel), text(layer.stride), text(layer.padding),
+        text(layer.dilation), layer.groups, layer.bias, layer.flat);
   }
   std::string operator()(const nn::ConvTranspose2d& layer) const {
     return fmt::format("channels={} kernel={} stride={} padding={} output_padding={} bias={:d}",
@@ -31,14 +32,20 @@ struct Options {
   std::string operator()(const nn::BatchNorm& layer) const {
     return fmt::format("epsilon={} momentum={}", layer.epsilon, layer.momentum);
   }
+  std::string operator()(const nn::LayerNorm& layer) const {
+    return fmt::format("epsilon={}", layer.epsilon);
+  }
   std::string operator()(const nn::Activation& layer) const {
     using nn::ActivationKind;
     if (layer.kind == ActivationKind::kLeakyRelu) {
       return fmt::format("kind=leaky_relu slope={}", layer.slope);
     }
-    return layer.kind == ActivationKind::kSigmoid ? "kind=sigmoid" : "kind=gelu";
+    return fmt::format("kind={}", word(layer.kind));
   }
   std::string operator()(const nn::Dropout& layer) const {
+    return fmt::format("probability={}", layer.probability);
+  }
+  std::string operator()(const nn::StochasticDepth& layer) const {
     return fmt::format("probability={}", layer.probability);
   }
   std::string operator()(const nn::MaxPool2d& layer) const { return window(layer); }
@@ -62,6 +69,23 @@ struct Options {
   }
 
  private:
+  static const char* word(nn::ActivationKind kind) {
+    using nn::ActivationKind;
+    switch (kind) {
+      case ActivationKind::kSigmoid:
+        return "sigmoid";
+      case ActivationKind::kSilu:
+        return "silu";
+      case ActivationKind::kHardSwish:
+        return "hardswish";
+      case ActivationKind::kHardSigmoid:
+        return "hardsigmoid";
+      case ActivationKind::kGelu:
+      case ActivationKind::kLeakyRelu:
+        break;
+    }
+    return "gelu";
+  }
   template <typename Pool>
   static std::string window(const Pool& layer) {
     return fmt::format("kernel={} stride={} padding={}", text(layer.kernel), text(layer.stride),
@@ -86,15 +110,28 @@ struct Append {
   Value operator()(const nn::BatchNorm& layer) const {
     return builder.batch_norm(name, x[0], layer);
   }
+  Value operator()(const nn::LayerNorm& layer) const {
+    return builder.layer_norm(name, x[0], layer);
+  }
+  Value operator()(const nn::ChannelScale& layer) const {
+    return builder.channel_scale(name, x[0], layer);
+  }
   Value operator()(const nn::Relu&) const { return builder.relu(name, x[0]); }
   Value operator()(const nn::Activation& layer) const {
     using nn::ActivationKind;
     if (layer.kind == ActivationKind::kSigmoid) return builder.sigmoid(name, x[0]);
     if (layer.kind == ActivationKind::kGelu) return builder.gelu(name, x[0]);
+    if (layer.kind == ActivationKind::kSilu) return builder.silu(name, x[0]);
+    if (layer.kind == ActivationKind::kHardSwish) return builder.hard_swish(name, x[0]);
+    if (layer.kind == ActivationKind::kHardSigmoid) return builder.hard_sigmoid(name, x[0]);
     return builder.leaky_relu(name, x[0], layer.slope);
   }
   Value operator()(const nn::Softmax&) const { return builder.softmax(name, x[0]); }
   Value operator()(const nn::Add&) const { return builder.add(name, x[0], x[1]); }
+  Value operator()(const nn::Scale&) const { return builder.scale(name, x[0], x[1]); }
+  Value operator()(const nn::StochasticDepth& layer) const {
+    return builder.stochastic_depth(name, x[0], layer);
+  }
   Value operator()(const nn::Concat&) const { return builder.concat(name, x); }
   Value operator()(const nn::Dropout& layer) const { return builder.dropout(name, x[0], layer); }
   Value operator()(const nn::MaxPool2d& layer) const {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <utility>
@@ -123,24 +124,35 @@ void compare_layers(const std::vector<LayerCase>& cases) {
   }
 }
 
+using Zoo = std::vector<nn::Graph>;
+
 // Sides that differ, so that exchanging height and width fails, and with which the last stages
 // still have six pixels: batch norm needs a few values.
-std::vector<nn::Graph> zoo() {
-  const ModelOptions wide{.num_classes = 10, .image = {64, 96}};
-  std::vector<nn::Graph> models;
+void add_wide(Zoo& models, const std::vector<const char*>& names) {
+  for (const char* name : names)
+    models.push_back(build_model(name, {.num_classes = 10, .image = {64, 96}}));
+}
+
+Zoo zoo() {
+  Zoo models;
   models.push_back(build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = {28, 36}}));
   models.push_back(build_model("resnet18(stem=3x3)", {.num_classes = 10, .image = {16, 24}}));
-  for (const auto* name : {"alexnet", "resnet18", "resnet34", "resnet50", "unet"}) {
-    models.push_back(build_model(name, wide));
-  }
+  add_wide(models, {"alexnet", "resnet18", "resnet34", "resnet50", "unet"});
+  return models;
+}
+
+Zoo larger_zoo() {
+  Zoo models;
+  add_wide(models, {"resnext50_32x4d", "wide_resnet50_2", "mobilenet_v3_large",
+                    "mobilenet_v3_small", "efficientnet_b0", "convnext_tiny"});
   return models;
 }
 
 // Each kind of layer at each shape once.
-std::vector<LayerCase> layers_of_the_zoo() {
+std::vector<LayerCase> layers_of_the_zoo(const Zoo& models) {
   std::vector<LayerCase> cases;
   std::set<std::string> seen;
-  for (const nn::Graph& model : zoo()) {
+  for (const nn::Graph& model : models) {
     for (LayerCase& taken : layers_of(model)) {
       if (seen.insert(describe(taken)).second) cases.push_back(std::move(taken));
     }
@@ -149,9 +161,15 @@ std::vector<LayerCase> layers_of_the_zoo() {
 }
 
 TEST(LayerParity, HoldsForEveryLayerOfEveryModel) {
-  const std::vector<LayerCase> cases = layers_of_the_zoo();
+  const std::vector<LayerCase> cases = layers_of_the_zoo(zoo());
   EXPECT_GT(cases.size(), 100U);
   compare_layers(cases);
+}
+
+// Any run compares their kinds of layers below.
+TEST(LayerParity, HoldsForEveryLayerOfTheLargerZoo) {
+  if (std::getenv("MILLRACE_LONG") == nullptr) GTEST_SKIP() << "MILLRACE_LONG is not set";
+  compare_layers(layers_of_the_zoo(larger_zoo()));
 }
 
 TEST(LayerParity, HoldsForLayersThatNoModelHas) {
@@ -178,6 +196,19 @@ TEST(LayerParity, HoldsForLayersThatNoModelHas) {
       {{nn::Activation{ActivationKind::kSigmoid}}, {odd}},
       {{nn::Activation{ActivationKind::kGelu}}, {odd}},
       {{nn::Activation{ActivationKind::kGelu}}, {{35}}},
+      {{nn::Activation{ActivationKind::kSilu, 1}}, {odd}},
+      {{nn::Activation{ActivationKind::kHardSwish}}, {odd}},
+      {{nn::Activation{ActivationKind::kHardSwish}}, {{35}}},
+      {{nn::Activation{ActivationKind::kHardSigmoid}}, {odd}},
+      {{nn::Activation{ActivationKind::kHardSigmoid}}, {{35}}},
+      {{nn::Scale{}}, {odd, {20, 1, 1}}},
+      {{nn::Scale{}}, {{32, 5, 6}, {32, 1, 1}}},
+      {{nn::StochasticDepth{.probability = 0.3F}}, {odd}},
+      {{nn::LayerNorm{}}, {odd}},
+      {{nn::LayerNorm{.epsilon = 1e-2F}}, {{35}}},
+      {{nn::LayerNorm{}}, {{32, 5, 6}}},
+      {{nn::ChannelScale{}}, {odd}},
+      {{nn::Conv2d{.channels = 24, .kernel = 1, .flat = true}}, {odd}},
       {{nn::Softmax{}}, {odd}},
       {{nn::Softmax{}}, {{35}}},
       {{nn::Add{}}, {{35}, {35}}},

@@ -91,15 +91,20 @@ TEST_P(LossOfMissing, GiveThatLossWithoutGradientsToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossOfMissing,
-                         ::testing::Values("bce", "l1", "mse", "berhu", "dice"));
+                         ::testing::Values("bce", "l1", "mse", "rmse", "berhu", "dice", "bce-dice",
+                                           "tversky"));
 
 TEST(MissingTargets, AreMaskedMeansInPyTorch) {
   const std::vector<std::pair<std::string, std::string>> formulas = {
       {"bce", "F.binary_cross_entropy_with_logits(x[m], y[m])"},
       {"l1", "F.l1_loss(x[m], y[m])"},
       {"mse", "F.mse_loss(x[m], y[m])"},
+      {"rmse", "F.mse_loss(x[m], y[m]).sqrt()"},
       {"dice",
-       "1 - (2 * (x[m].sigmoid() * y[m]).sum() + 1) / (x[m].sigmoid().sum() + y[m].sum() + 1)"}};
+       "1 - (2 * (x[m].sigmoid() * y[m]).sum() + 1) / (x[m].sigmoid().sum() + y[m].sum() + 1)"},
+      {"tversky(0.2, 0.9)",
+       "1 - ((p := x[m].sigmoid()) @ y[m] + 1) / "
+       "(p @ y[m] + 0.2 * p @ (1 - y[m]) + 0.9 * (1 - p) @ y[m] + 1)"}};
   for (const auto& [name, formula] : formulas) {
     Sparse all;
     all.valid = {0, 1, 0};

@@ -123,6 +123,30 @@ std::vector<Case> cases() {
       {"leaky_relu", [](GraphBuilder& b, Value x) { return b.leaky_relu("op", x, 0.2F); }},
       {"sigmoid", [](GraphBuilder& b, Value x) { return b.sigmoid("op", x); }},
       {"gelu", [](GraphBuilder& b, Value x) { return b.gelu("op", x); }},
+      {"silu", [](GraphBuilder& b, Value x) { return b.silu("op", x); }},
+      {"hard_swish", [](GraphBuilder& b, Value x) { return b.hard_swish("op", x); }},
+      {"hard_sigmoid", [](GraphBuilder& b, Value x) { return b.hard_sigmoid("op", x); }},
+      // A convolution reads a block's padding, which the gate must leave zero.
+      {"squeeze_and_excite",
+       [](GraphBuilder& b, Value x) {
+         Value gate =
+             b.conv2d("fc1", b.adaptive_avg_pool2d("pool", x), {.channels = 3, .kernel = 1});
+         gate = b.conv2d("fc2", b.hard_sigmoid("inner", gate), {.channels = 5, .kernel = 1});
+         return b.scale("op", x, b.sigmoid("gate", gate));
+       }},
+      {"layer_norm", [](GraphBuilder& b, Value x) { return b.layer_norm("op", x); }},
+      {"layer_norm_of_features",
+       [](GraphBuilder& b, Value x) { return b.layer_norm("op", b.flatten("flat", x)); }},
+      {"channel_scale",
+       [](GraphBuilder& b, Value x) { return b.channel_scale("op", x, {.start = 0.5F}); }},
+      {"conv2d_flat",
+       [](GraphBuilder& b, Value x) {
+         return b.conv2d("op", x, {.channels = 3, .kernel = 1, .flat = true});
+       }},
+      {"stochastic_depth",
+       [](GraphBuilder& b, Value x) {
+         return b.add("sum", b.stochastic_depth("op", x, {.probability = 0.5F}), x);
+       }},
       {"softmax", [](GraphBuilder& b, Value x) { return b.softmax("op", x); }},
       {"concat",
        [](GraphBuilder& b, Value x) {

@@ -105,6 +105,12 @@ TEST(Graph, HasTorchvisionsParameterCounts) {
   EXPECT_EQ(count("resnet34", 1000), 21'797'672U);
   EXPECT_EQ(count("resnet34", 10), 21'289'802U);
   EXPECT_EQ(count("resnet50", 1000), 25'557'032U);
+  EXPECT_EQ(count("resnext50_32x4d", 1000), 25'028'904U);
+  EXPECT_EQ(count("wide_resnet50_2", 1000), 68'883'240U);
+  EXPECT_EQ(count("mobilenet_v3_large", 1000), 5'483'032U);
+  EXPECT_EQ(count("mobilenet_v3_small", 1000), 2'542'856U);
+  EXPECT_EQ(count("convnext_tiny", 1000), 28'589'128U);
+  EXPECT_EQ(count("efficientnet_b0", 1000), 5'288'548U);
   EXPECT_EQ(count("alexnet", 1000), 61'100'840U);
   EXPECT_EQ(count("alexnet", 10), 57'044'810U);
   const auto lenet = build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28});

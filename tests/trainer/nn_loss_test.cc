@@ -202,7 +202,9 @@ TEST_P(ValueLosses, GradientAgreesWithFiniteDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ValueLosses,
-                         ::testing::Values("bce", "l1", "mse", "berhu", "dice", "huber(0.5)"));
+                         ::testing::Values("bce", "l1", "mse", "rmse", "berhu", "dice",
+                                           "bce-dice(0.5, 2)", "tversky", "tversky(2, 0.1)",
+                                           "huber(0.5)"));
 
 TEST(LossTable, HasTheTextbooksValues) {
   std::vector<float> x = {0.0F, 2.0F, -1.0F, 4.0F};
@@ -215,6 +217,7 @@ TEST(LossTable, HasTheTextbooksValues) {
   };
   EXPECT_NEAR(value("l1"), 7.0 / 4, 1e-6);
   EXPECT_NEAR(value("mse"), 21.0 / 4, 1e-6);
+  EXPECT_NEAR(value("rmse"), std::sqrt(21.0 / 4), 1e-6);
   const double bce = std::log(2.0) + std::log1p(std::exp(-2.0)) + 1 + std::log1p(std::exp(-1.0)) +
                      4 + std::log1p(std::exp(-4.0));
   EXPECT_NEAR(value("bce"), bce / 4, 1e-6);
@@ -223,7 +226,24 @@ TEST(LossTable, HasTheTextbooksValues) {
   EXPECT_NEAR(value("huber"), (0.5 + 1.5 + 3.5) / 4, 1e-6);
   const double p1 = 1 / (1 + std::exp(-2.0)), p2 = 1 / (1 + std::exp(1.0)),
                p3 = 1 / (1 + std::exp(-4.0));
-  EXPECT_NEAR(value("dice"), 1 - (2 * (p1 + p2) + 1) / (0.5 + p1 + p2 + p3 + 2 + 1), 1e-6);
+  const double dice = 1 - (2 * (p1 + p2) + 1) / (0.5 + p1 + p2 + p3 + 2 + 1);
+  EXPECT_NEAR(value("dice"), dice, 1e-6);
+  EXPECT_NEAR(value("bce-dice(0.5, 2)"), 0.5 * bce / 4 + 2 * dice, 1e-6);
+  const double right = p1 + p2, set = 0.5 + p3, missed = 2 - p1 - p2;
+  EXPECT_NEAR(value("tversky(0.2, 0.9)"), 1 - (right + 1) / (right + 0.2 * set + 0.9 * missed + 1),
+              1e-6);
+}
+
+// Whose derivative is not finite there.
+TEST(LossTable, TheRootOfNoErrorHasNoGradient) {
+  std::vector<float> x = {1, 2};
+  std::vector<float> gradient = {9, 9};
+  const LossSums sums = loss_of("rmse")->evaluate({.prediction = {{1, 2}, x},
+                                                   .target = {.values = x},
+                                                   .valid = std::vector<std::uint8_t>{1},
+                                                   .gradient = gradient});
+  EXPECT_EQ(sums.loss, 0);
+  EXPECT_EQ(gradient, (std::vector<float>{0, 0}));
 }
 
 TEST(LossTable, RefusesAParameterOutOfItsRange) {

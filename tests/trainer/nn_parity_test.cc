@@ -93,6 +93,32 @@ TEST(Parity, ResNet50) {
                  .lr = 0.000003F});
 }
 
+TEST(Parity, MobileNetV3Small) {
+  compare_model({.model = "mobilenet_v3_small(dropout=0)",
+                 .options = {.num_classes = 10, .image = 64},
+                 .batch = 8,
+                 .lr = 0.0002F});
+}
+
+TEST(Parity, MobileNetV3Large) {
+  if (!is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
+  compare_model({.model = "mobilenet_v3_large(dropout=0)",
+                 .options = {.num_classes = 10, .image = 64},
+                 .batch = 8,
+                 .lr = 0.0002F});
+}
+
+// In float32: five steps in bf16 drift apart by up to 7e-2.
+TEST(Parity, EfficientNetB0) {
+  if (!is_long() || !testing::have_torchvision()) GTEST_SKIP() << "MILLRACE_LONG, torchvision";
+  TorchParity parity({.model = "efficientnet_b0(dropout=0, stochastic_depth=0)",
+                      .options = {.num_classes = 10, .image = 64},
+                      .batch = 8,
+                      .lr = 0.0002F});
+  parity.compare_step(nn::Precision::kFloat32);
+  parity.compare_training(nn::Precision::kFloat32);
+}
+
 // Without dropout: PyTorch draws other random numbers.
 TEST(Parity, AlexNet) {
   compare_model({.model = "alexnet(dropout=0)", .options = {.num_classes = 10, .image = 64}});
@@ -121,6 +147,9 @@ TEST_P(TorchvisionWeights, GoBothWays) {
   if (!testing::have_torchvision()) GTEST_SKIP() << "python3 has no torchvision";
   const testing::TempDir folder;
   const std::string model = GetParam();
+  const bool is_large =
+      model.starts_with("resnext") || model.starts_with("wide") || model.starts_with("convnext");
+  if (is_large && !is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
   Network network(
       build_model(model == "alexnet" ? "alexnet(dropout=0)" : model, {.image = kModelImage}),
       {.batch_size = kModelBatch, .precision = nn::Precision::kFloat32});
@@ -137,7 +166,10 @@ TEST_P(TorchvisionWeights, GoBothWays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TorchvisionWeights,
-                         ::testing::Values("resnet18", "resnet34", "resnet50", "alexnet"),
+                         ::testing::Values("resnet18", "resnet34", "resnet50", "resnext50_32x4d",
+                                           "wide_resnet50_2", "alexnet", "mobilenet_v3_large",
+                                           "mobilenet_v3_small", "efficientnet_b0",
+                                           "convnext_tiny"),
                          [](const auto& model) { return std::string(model.param); });
 
 }  // namespace

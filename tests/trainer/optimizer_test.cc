@@ -10,7 +10,9 @@
 #include "io/component/component_text.h"
 #include "tests/trainer/torch_oracle.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
+#include "trainer/rules/lion.h"
 
 namespace millrace::trainer {
 namespace {
@@ -39,6 +41,9 @@ struct Stateful {
 
   void update(Update update, Range range) {
     update.states = spans;
+    std::vector<double> sums(optimizer.num_square_sums());
+    optimizer.add_square_sums(update, range, sums);
+    update.square_sums = sums;
     optimizer.update(update, range);
   }
 
@@ -77,8 +82,41 @@ std::vector<float> run_ours(const OptimizerOptions& options, float lr) {
   return values_of(table, weights);
 }
 
+// What torch.optim has not, by the papers' formulas; LAMB's biases, the first three, at the plain
+// rate.
+constexpr const char* kOwnRules = R"(
+class Lion:
+  def __init__(self, params, lr, betas, weight_decay):
+    self.w, self.lr, self.betas, self.decay = params[0], lr, betas, weight_decay
+    self.m = torch.zeros_like(self.w)
+  @torch.no_grad()
+  def step(self):
+    b1, b2 = self.betas
+    direction = torch.sign(self.m.lerp(self.w.grad, 1 - b1))
+    self.w.mul_(1 - self.lr * self.decay).sub_(self.lr * direction)
+    self.m.lerp_(self.w.grad, 1 - b2)
+
+class LAMB:
+  def __init__(self, params, lr, betas, eps, weight_decay):
+    self.w, self.lr, self.betas, self.eps, self.decay = params[0], lr, betas, eps, weight_decay
+    self.m, self.v, self.t = torch.zeros_like(self.w), torch.zeros_like(self.w), 0
+  @torch.no_grad()
+  def step(self):
+    b1, b2 = self.betas
+    self.t += 1
+    self.m.lerp_(self.w.grad, 1 - b1)
+    self.v.lerp_(self.w.grad ** 2, 1 - b2)
+    unbiased = (self.v / (1 - b2 ** self.t)).sqrt() + self.eps
+    r = self.m / (1 - b1 ** self.t) / unbiased + self.decay * self.w
+    ratio = torch.ones_like(r)
+    ratio[3:] = self.w[3:].norm() / r[3:].norm()
+    self.w.sub_(self.lr * ratio * r)
+
+torch.optim.Lion, torch.optim.LAMB = Lion, LAMB
+)";
+
 std::string script_for(const std::string& optimizer) {
-  return "import math\n"
+  return kOwnRules + std::string("import math\n") +
          "w = torch.tensor([math.sin(i + 1) for i in range(24)]).requires_grad_()\n"
          "opt = torch.optim." +
          optimizer +
@@ -108,28 +146,36 @@ TEST_P(OptimizerParity, FollowsTorch) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, OptimizerParity,
-    ::testing::Values(OptimizerCase{"Sgd", "SGD([w], lr=0.1)", {.rule = Sgd{.momentum = 0}}, 0.1F},
-                      OptimizerCase{"SgdMomentum",
-                                    "SGD([w], lr=0.1, momentum=0.9, weight_decay=5e-4)",
-                                    {.rule = Sgd{.momentum = 0.9F, .weight_decay = 5e-4F}},
-                                    0.1F},
-                      OptimizerCase{"SgdDampening",
-                                    "SGD([w], lr=0.1, momentum=0.9, dampening=0.3)",
-                                    {.rule = Sgd{.momentum = 0.9F, .dampening = 0.3F}},
-                                    0.1F},
-                      OptimizerCase{
-                          "SgdNesterov",
-                          "SGD([w], lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)",
-                          {.rule = Sgd{.momentum = 0.9F, .nesterov = true, .weight_decay = 1e-2F}},
-                          0.1F},
-                      OptimizerCase{"Adam",
-                                    "Adam([w], lr=1e-2, weight_decay=1e-2)",
-                                    {.rule = Adam{.weight_decay = 1e-2F}},
-                                    1e-2F},
-                      OptimizerCase{"AdamW",
-                                    "AdamW([w], lr=1e-2, weight_decay=1e-2)",
-                                    {.rule = AdamW{.weight_decay = 1e-2F}},
-                                    1e-2F}),
+    ::testing::Values(
+        OptimizerCase{"Sgd", "SGD([w], lr=0.1)", {.rule = Sgd{.momentum = 0}}, 0.1F},
+        OptimizerCase{"SgdMomentum",
+                      "SGD([w], lr=0.1, momentum=0.9, weight_decay=5e-4)",
+                      {.rule = Sgd{.momentum = 0.9F, .weight_decay = 5e-4F}},
+                      0.1F},
+        OptimizerCase{"SgdDampening",
+                      "SGD([w], lr=0.1, momentum=0.9, dampening=0.3)",
+                      {.rule = Sgd{.momentum = 0.9F, .dampening = 0.3F}},
+                      0.1F},
+        OptimizerCase{"SgdNesterov",
+                      "SGD([w], lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2)",
+                      {.rule = Sgd{.momentum = 0.9F, .nesterov = true, .weight_decay = 1e-2F}},
+                      0.1F},
+        OptimizerCase{"Adam",
+                      "Adam([w], lr=1e-2, weight_decay=1e-2)",
+                      {.rule = Adam{.weight_decay = 1e-2F}},
+                      1e-2F},
+        OptimizerCase{"AdamW",
+                      "AdamW([w], lr=1e-2, weight_decay=1e-2)",
+                      {.rule = AdamW{.weight_decay = 1e-2F}},
+                      1e-2F},
+        OptimizerCase{"Lion",
+                      "Lion([w], lr=1e-2, betas=(0.9, 0.95), weight_decay=0.1)",
+                      {.rule = Lion{.betas = {0.9F, 0.95F}, .weight_decay = 0.1F}},
+                      1e-2F},
+        OptimizerCase{"Lamb",
+                      "LAMB([w], lr=1e-2, betas=(0.9, 0.99), eps=1e-3, weight_decay=0.1)",
+                      {.rule = Lamb{.betas = {0.9F, 0.99F}, .eps = 1e-3F, .weight_decay = 0.1F}},
+                      1e-2F}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Optimizer, MomentumFollowsItsFormula) {
@@ -198,6 +244,27 @@ TEST(Optimizer, TheFirstGroupThatHasAParameterCounts) {
   EXPECT_EQ(1.0F - 0.125F * 1.5F, w[table.find("conv.weight")->offset]);
 }
 
+// A rate of 0 freezes: neither gradient nor decay moves a weight.
+TEST(Optimizer, AGroupMayBeAPatternAndARateOfZeroFreezes) {
+  ParameterTable table;
+  table.add("layer1.conv1.weight", {4}, true);
+  table.add("layer1.bn1.weight", {4}, false);
+  table.add("layer2.conv1.weight", {4}, true);
+  for (const Rule& rule : std::vector<Rule>{
+           Sgd{.momentum = 0.5F, .weight_decay = 0.5F, .groups = {{"layer?.conv*", 0}}},
+           AdamW{.weight_decay = 0.5F, .groups = {{"layer?.conv*", 0}}},
+           Lion{.weight_decay = 0.5F, .groups = {{"*.conv1.weight", 0}}},
+           Lamb{.weight_decay = 0.5F, .groups = {{"*.conv1.[vw]eight", 0}}}}) {
+    Stateful optimizer({.rule = rule}, table);
+    std::vector<float> w(table.padded_size(), 1.0F);
+    const std::vector<float> g(table.padded_size(), 0.25F);
+    optimizer.update({.weights = w, .gradients = g, .lr = 0.1F}, {0, w.size()});
+    for (const char* frozen : {"layer1.conv1.weight", "layer2.conv1.weight"})
+      EXPECT_EQ(1.0F, w[table.find(frozen)->offset]) << text(rule);
+    EXPECT_NE(1.0F, w[table.find("layer1.bn1.weight")->offset]) << text(rule);
+  }
+}
+
 TEST(Optimizer, RoundsWeightsAndStateToBf16ToNearestEven) {
   ParameterTable table;
   table.add("w", {4}, true);
@@ -249,6 +316,8 @@ TEST(Optimizer, RefusesOptionsThatContradict) {
                                    Adam{.betas = {1.0F, 0.999F}},
                                    Adam{.betas = {0.9F}},
                                    AdamW{.eps = 0.0F},
+                                   Lion{.betas = {0.9F}},
+                                   Lamb{.betas = {0.9F, 0.99F, 0.9F}},
                                    Lars{.groups = {{.rate = 2}}}};
   for (const Rule& rule : rules)
     EXPECT_THROW(Optimizer({.rule = rule}, table), Error) << text(rule);

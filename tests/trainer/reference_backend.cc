@@ -1,13 +1,16 @@
 #include "tests/trainer/reference_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
 
 #include "io/base/error.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
+#include "trainer/rules/lion.h"
 
 namespace millrace::testing {
 namespace {
@@ -48,14 +51,35 @@ class Formula {
   Formula(const trainer::Rule& rule, double lr, std::int64_t step)
       : rule_(rule), lr_(lr), step_(static_cast<double>(step)) {}
 
-  /// `rate` is the layer's factor of LARS's rate.
+  /// `rate` is the layer's factor of LARS's rate, or LAMB's.
   void apply(double gradient, double decay, double rate, const Place& place) const {
     const double with_decay = gradient + decay * place.weight;
     if (const auto* it = rule_.get_if<trainer::Sgd>()) return sgd(*it, with_decay, place);
     if (const auto* it = rule_.get_if<trainer::Lars>()) return lars(*it, with_decay, rate, place);
+    if (const auto* it = rule_.get_if<trainer::Lamb>()) {
+      const LambMove move = lamb(*it, gradient, decay, place);
+      place.first = move.first;
+      place.second = move.second;
+      place.weight -= lr_ * rate * move.direction;
+      return;
+    }
+    if (const auto* it = rule_.get_if<trainer::Lion>()) return lion(*it, gradient, decay, place);
     if (const auto* it = rule_.get_if<trainer::Adam>()) return adam(*it, with_decay, place);
     place.weight *= 1.0 - lr_ * decay;
     adam(*rule_.get_if<trainer::AdamW>(), gradient, place);
+  }
+
+  struct LambMove {
+    double first, second, direction;
+  };
+  LambMove lamb(const trainer::Lamb& it, double g, double decay, const Place& place) const {
+    const double b1 = number(it.betas[0]);
+    const double b2 = number(it.betas[1]);
+    const double first = b1 * place.first + (1.0 - b1) * g;
+    const double second = b2 * place.second + (1.0 - b2) * g * g;
+    const double root = std::sqrt(second / (1.0 - std::pow(b2, step_)));
+    const double mean = first / (1.0 - std::pow(b1, step_));
+    return {first, second, mean / (root + number(it.eps)) + decay * place.weight};
   }
 
  private:
@@ -74,6 +98,14 @@ class Formula {
     const double move = lr_ * rate * g + (momentum == 0.0 ? 0.0 : momentum * place.first);
     if (momentum != 0.0) place.first = move;
     place.weight -= move;
+  }
+  void lion(const trainer::Lion& it, double g, double decay, const Place& place) const {
+    const double b1 = number(it.betas[0]);
+    const double b2 = number(it.betas[1]);
+    const double mean = b1 * place.first + (1.0 - b1) * g;
+    const double sign = mean > 0.0 ? 1.0 : mean < 0.0 ? -1.0 : 0.0;
+    place.weight -= lr_ * (sign + decay * place.weight);
+    place.first = b2 * place.first + (1.0 - b2) * g;
   }
   void adam(const auto& it, double g, const Place& place) const {
     const double b1 = number(it.betas[0]);
@@ -133,17 +165,12 @@ class ReferenceUpdater final : public trainer::Updater {
     }
     double scale = step.gradient_scale;
     if (clip_.norm > 0.0 && norm_ > clip_.norm) scale *= clip_.norm / (norm_ + 1e-6);
-    const std::vector<double> rates = rates_of(scale);
-    std::vector<double> none(2);
+    const std::vector<double> rates = rates_of(scale, step.step);
     for_each_owned([&](std::size_t i) {
       const std::size_t entry = entry_of(i);
-      const auto state = [&](std::size_t k) -> double& {
-        return k < spans_.states.size() ? spans_.states[k][i] : none[k];
-      };
       const double lr = static_cast<double>(step.lr * settings_of(entry).rate);
       const Formula formula(rule_, lr, step.step);
-      formula.apply(scale * spans_.gradients[i], decay_of(entry), rates[entry],
-                    {spans_.weights[i], state(0), state(1)});
+      formula.apply(scale * spans_.gradients[i], decay_of(entry), rates[entry], place_of(i));
       if (!spans_.ema.empty())
         spans_.ema[i] = ema_decay_ * spans_.ema[i] + (1.0 - ema_decay_) * spans_.weights[i];
     });
@@ -168,22 +195,35 @@ class ReferenceUpdater final : public trainer::Updater {
   double decay_of(std::size_t entry) const {
     return static_cast<double>(settings_of(entry).weight_decay);
   }
-  /// Each parameter's factor of LARS's rate; 1 for other rules.
-  std::vector<double> rates_of(double scale) const {
+  Place place_of(std::size_t i) const {
+    const auto state = [&](std::size_t k) -> double& {
+      return k < spans_.states.size() ? spans_.states[k][i] : none_[k];
+    };
+    return {spans_.weights[i], state(0), state(1)};
+  }
+  /// Each parameter's factor of LARS's rate, or LAMB's; 1 for other rules.
+  std::vector<double> rates_of(double scale, std::int64_t step) const {
     std::vector<double> rates(table_.entries().size(), 1.0);
     const auto* lars = rule_.get_if<trainer::Lars>();
-    if (lars == nullptr) return rates;
+    const auto* lamb = rule_.get_if<trainer::Lamb>();
+    if (lars == nullptr && lamb == nullptr) return rates;
     std::vector<double> squares(2 * rates.size());
     for_each_owned([&](std::size_t i) {
+      double direction = scale * spans_.gradients[i];
+      if (lamb != nullptr) {
+        const Formula formula(rule_, 0.0, step);
+        direction = formula.lamb(*lamb, direction, decay_of(entry_of(i)), place_of(i)).direction;
+      }
       squares[2 * entry_of(i)] += std::pow(spans_.weights[i], 2);
-      squares[2 * entry_of(i) + 1] += std::pow(scale * spans_.gradients[i], 2);
+      squares[2 * entry_of(i) + 1] += std::pow(direction, 2);
     });
     group_.all_reduce(std::span<double>(squares));
     for (std::size_t entry = 0; entry < rates.size(); ++entry) {
       const double weights = std::sqrt(squares[2 * entry]);
-      const double under = std::sqrt(squares[2 * entry + 1]) + decay_of(entry) * weights;
+      const double decayed = lars == nullptr ? 0.0 : decay_of(entry) * weights;
+      const double under = std::sqrt(squares[2 * entry + 1]) + decayed;
       if (table_.entries()[entry].decay && weights > 0.0 && under > 0.0)
-        rates[entry] = static_cast<double>(lars->trust) * weights / under;
+        rates[entry] = (lars == nullptr ? 1.0 : static_cast<double>(lars->trust)) * weights / under;
     }
     return rates;
   }
@@ -196,6 +236,7 @@ class ReferenceUpdater final : public trainer::Updater {
   std::vector<Range> owned_;
   trainer::Collectives& group_;
   Spans spans_;
+  mutable std::array<double, 2> none_ = {};  ///< in place of states that the rule has not
   double norm_ = 0.0;
   bool is_finite_ = true;
   bool was_finite_ = true;

@@ -77,6 +77,8 @@ def make_input(case, shape):
 
 
 def weight_shape(kind, options, shape):
+    if kind == "conv2d" and options["flat"]:
+        return [options["channels"], shape[0]]
     if kind == "conv2d":
         return [options["channels"], shape[0] // options["groups"], *options["kernel"]]
     if kind == "conv_transpose2d":
@@ -86,7 +88,9 @@ def weight_shape(kind, options, shape):
 
 def make_parameters(case):
     kind, options = case.layers[0]
-    if kind == "batch_norm":
+    if kind == "channel_scale":
+        return {"": case.stored(normal(case.shapes[0][0], 1, 1))}
+    if kind in ("batch_norm", "layer_norm"):
         channels = case.shapes[0][0]
         return {"weight": (1 + 0.3 * normal(channels)).double(),
                 "bias": (0.3 * normal(channels)).double()}
@@ -111,7 +115,9 @@ def make_state(case):
 def activate(x, o):
     if o["kind"] == "leaky_relu":
         return F.leaky_relu(x, o["slope"])
-    return torch.sigmoid(x) if o["kind"] == "sigmoid" else F.gelu(x)
+    kinds = {"sigmoid": torch.sigmoid, "gelu": F.gelu, "silu": F.silu,
+             "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid}
+    return kinds[o["kind"]](x)
 
 
 def upsample(x, o):
@@ -121,8 +127,12 @@ def upsample(x, o):
 
 # By kind: of the inputs x, the parameters p and the options o. Batch norm is apart, for its state.
 LAYERS = {
-    "conv2d": lambda x, p, o: F.conv2d(x[0], p["weight"], p.get("bias"), o["stride"], o["padding"],
-                                       o["dilation"], o["groups"]),
+    "conv2d": lambda x, p, o: F.conv2d(
+        x[0], p["weight"].reshape(len(p["weight"]), -1, *o["kernel"]), p.get("bias"), o["stride"],
+        o["padding"], o["dilation"], o["groups"]),
+    "layer_norm": lambda x, p, o: F.layer_norm(
+        x[0].movedim(1, -1), p["weight"].shape, p["weight"], p["bias"], o["epsilon"]).movedim(-1, 1),
+    "channel_scale": lambda x, p, o: x[0] * p[""],
     "conv_transpose2d": lambda x, p, o: F.conv_transpose2d(
         x[0], p["weight"], p.get("bias"), o["stride"], o["padding"], o["output_padding"]),
     "linear": lambda x, p, o: F.linear(x[0], p["weight"], p.get("bias")),
@@ -130,6 +140,7 @@ LAYERS = {
     "activation": lambda x, p, o: activate(x[0], o),
     "softmax": lambda x, p, o: F.softmax(x[0], 1),
     "add": lambda x, p, o: x[0] + x[1],
+    "scale": lambda x, p, o: x[0] * x[1],
     "concat": lambda x, p, o: torch.cat(x, 1),
     "max_pool2d": lambda x, p, o: F.max_pool2d(x[0], o["kernel"], o["stride"], o["padding"]),
     "avg_pool2d": lambda x, p, o: F.avg_pool2d(x[0], o["kernel"], o["stride"], o["padding"]),
@@ -152,7 +163,7 @@ class Run:
         self.kinks = None
 
     def apply(self, kind, options, inputs, training):
-        if kind == "dropout":
+        if kind in ("dropout", "stochastic_depth"):
             return F.dropout(inputs[0], options["probability"], training)
         if kind != "batch_norm":
             return LAYERS[kind](inputs, self.parameters, options)
@@ -197,14 +208,14 @@ def write_given(run):
         for i, x in enumerate(run.inputs):
             write("parameter", f"x{i}.weight", columns(x))
     for name, value in run.parameters.items():
-        write("parameter", "layer." + name, value)
+        write("parameter", ("layer." + name).strip("."), value)
     for name, value in run.state.items():
         write("state", "layer." + name, value)
 
 
 def write_trained(run):
     """Nothing for dropout: nobody else draws our numbers."""
-    if run.case.kind == "dropout":
+    if run.case.kind in ("dropout", "stochastic_depth"):
         return
     leaves = [*([] if run.case.reads_image else run.inputs), *run.parameters.values()]
     for leaf in leaves:
@@ -216,7 +227,7 @@ def write_trained(run):
         for i, x in enumerate(run.inputs):
             write("gradient", f"x{i}.weight", columns(x.grad))
     for name, value in run.parameters.items():
-        write("gradient", "layer." + name, value.grad)
+        write("gradient", ("layer." + name).strip("."), value.grad)
     for name, value in run.state.items():
         write("state_after", "layer." + name, value)
 

@@ -143,6 +143,8 @@ def make(model, channels, classes):
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
+        if isinstance(module, torchvision.ops.StochasticDepth):
+            module.p = 0.0
         # Dilation is nothing to a 1x1 kernel, but without it one thread takes PyTorch's slow way.
         if isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1):
             module.dilation = (2, 2)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 
@@ -44,10 +45,25 @@ float start_scale(const std::string& name) {
   return name.ends_with(".bn2.weight") || name.ends_with(".bn3.weight") ? 0.25F : 1.0F;
 }
 
-// "unet(width=16)" is unet-16.
+double norm_of(std::span<const float> values) {
+  double squares = 0;
+  for (const float value : values)
+    squares += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(squares);
+}
+
+// A gradient that is zero but for rounding: of a bias that the next batch norm takes away again.
+bool vanishes(std::span<const float> part, std::span<const float> all) {
+  return norm_of(part) < 1e-10 * norm_of(all);
+}
+double relative_to(std::span<const float> all, std::span<const float> part) {
+  return norm_of(part) / norm_of(all);
+}
+
+// "unet(width=16)" is unet-16. Of more than one parameter none is PyTorch's.
 std::string pytorch_name(const std::string& model) {
   const std::size_t open = model.find('(');
-  if (open == model.npos) return model;
+  if (open == model.npos || model.find(',') != model.npos) return model.substr(0, open);
   const std::size_t value = model.find('=') + 1;
   return model.substr(0, open) + '-' + model.substr(value, model.size() - 1 - value);
 }
@@ -185,7 +201,8 @@ void TorchParity::compare_each_gradient(Network& network) const {
   const std::vector<float> exact = read("gradients");
   for (const Parameter& entry : network.graph().parameters().entries()) {
     const auto part = std::span(exact).subspan(entry.offset, entry.size);
-    const double error = relative_error(network.gradient(entry.name), part);
+    const double error = vanishes(part, exact) ? relative_to(exact, network.gradient(entry.name))
+                                               : relative_error(network.gradient(entry.name), part);
     testing::print_distance("fp32 gradient " + entry.name, error);
     EXPECT_LE(error, kFloat32) << setup_.model << " gradient " << entry.name << " fp32";
   }

@@ -13,7 +13,9 @@
 #include "io/component/component_text.h"
 #include "tests/support/num_members.h"
 #include "trainer/rules/adam.h"
+#include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
+#include "trainer/rules/lion.h"
 #include "trainer/rules/sgd.h"
 
 namespace millrace::trainer {
@@ -63,6 +65,21 @@ void lars_reference(int, double gradient, double& w, double& buffer, double&) {
   w -= buffer;
 }
 
+void lion_reference(int, double gradient, double& w, double& m, double&) {
+  const double g = kScale * gradient;
+  const double direction = 0.9 * m + 0.1 * g;
+  w -= kLr * ((direction > 0) - (direction < 0) + kDecay * w);
+  m = 0.99 * m + 0.01 * g;
+}
+
+void lamb_reference(int step, double gradient, double& w, double& m, double& v) {
+  const double g = kScale * gradient;
+  m = 0.9 * m + 0.1 * g;
+  v = 0.999 * v + 0.001 * g * g;
+  w -= kLr * (m / (1 - std::pow(0.9, step)) / (std::sqrt(v / (1 - std::pow(0.999, step))) + 1e-6) +
+              kDecay * w);
+}
+
 const std::vector<Case>& cases() {
   static const std::vector<Case> all{
       {"Sgd", sgd(0, 0, false), sgd_reference(0, 0, false)},
@@ -71,7 +88,9 @@ const std::vector<Case>& cases() {
       {"SgdNesterov", sgd(0.9F, 0, true), sgd_reference(0.9, 0, true)},
       {"Adam", Adam(), adam_reference(false)},
       {"AdamW", AdamW(), adam_reference(true)},
-      {"Lars", Lars(), lars_reference}};
+      {"Lion", Lion(), lion_reference},
+      {"Lars", Lars(), lars_reference},
+      {"Lamb", Lamb(), lamb_reference}};
   return all;
 }
 
@@ -114,14 +133,36 @@ TEST(UpdateRule, LarsGoesByTheLayersNorms) {
   const auto lars = Lars{.trust = 0.1F}.make();
   EXPECT_TRUE(lars->uses_norms());
   EXPECT_FLOAT_EQ(0.1F * 5.0F / (10.0F + 0.2F * 5.0F),
-                  lars->rate_factor({.weights = 5, .gradient = 10, .weight_decay = 0.2}));
-  EXPECT_EQ(1.0F, lars->rate_factor({.weights = 0, .gradient = 10}));
-  EXPECT_EQ(1.0F, lars->rate_factor({.weights = 5, .gradient = 0}));
+                  lars->rate_factor({.weights = 5, .direction = 10, .weight_decay = 0.2}));
+  EXPECT_EQ(1.0F, lars->rate_factor({.weights = 0, .direction = 10}));
+  EXPECT_EQ(1.0F, lars->rate_factor({.weights = 5, .direction = 0}));
   EXPECT_FALSE(Adam().make()->uses_norms());
 }
 
+// Of what the step then does at the plain rate.
+TEST(UpdateRule, LambGoesByTheNormsOfWeightsAndStep) {
+  const auto lamb = Lamb().make();
+  EXPECT_EQ(0.5F, lamb->rate_factor({.weights = 5, .direction = 10}));
+  EXPECT_EQ(1.0F, lamb->rate_factor({.weights = 0, .direction = 10}));
+  EXPECT_EQ(1.0F, lamb->rate_factor({.weights = 5, .direction = 0}));
+  std::vector<float> weights = {3, -4, 0.5F};
+  const std::vector<float> before = weights;
+  const std::vector<float> gradients = {1, -0.25F, 2};
+  std::vector<float> mean = {0.5F, 0.1F, -1};
+  std::vector<float> square = {0.01F, 0.2F, 0.3F};
+  const std::vector<std::span<float>> states = {mean, square};
+  const RuleStep step{.lr = 1, .gradient_scale = 0.5F, .weight_decay = 0.1F, .step = 3};
+  const RuleBuffers buffers{.weights = weights, .gradients = gradients, .states = states};
+  const double squares = lamb->square_sum(step, buffers);
+  lamb->apply(step, buffers);
+  double moved = 0;
+  for (std::size_t i = 0; i < 3; ++i) moved += std::pow(before[i] - weights[i], 2);
+  EXPECT_NEAR(moved, squares, 1e-5 * moved);
+}
+
 TEST(UpdateRule, TheTableHasNamesAndDefaults) {
-  EXPECT_THAT(standard_rules().words(), ::testing::ElementsAre("sgd", "adam", "adamw", "lars"));
+  EXPECT_THAT(standard_rules().words(),
+              ::testing::ElementsAre("sgd", "adam", "adamw", "lion", "lars", "lamb"));
   for (const Component& one : standard_rules().all())
     EXPECT_GT(Rule(one).make()->settings().lr_for(0), 0.0) << text(one);
   EXPECT_LT(Adam().make()->settings().lr_for(0), 0.01) << "0.1 is SGD's: Adam does not survive it";
@@ -141,7 +182,9 @@ TEST(UpdateRule, EachMemberIsListed) {
   EXPECT_EQ(num_members<Sgd>(), num_listed(Sgd()));
   EXPECT_EQ(num_members<Adam>(), num_listed(Adam()));
   EXPECT_EQ(num_members<AdamW>(), num_listed(AdamW()));
+  EXPECT_EQ(num_members<Lion>(), num_listed(Lion()));
   EXPECT_EQ(num_members<Lars>(), num_listed(Lars()));
+  EXPECT_EQ(num_members<Lamb>(), num_listed(Lamb()));
   EXPECT_EQ(num_members<ParameterGroup>(), num_listed(ParameterGroup()));
 }
 

@@ -31,5 +31,14 @@ struct RuleResults {
 
 /// gradient + weight_decay * weight.
 Tensor decayed_gradient(const RuleArguments& of);
+/// weight * (1 - lr * weight_decay).
+Tensor decayed_weight(const RuleArguments& of);
+
+/// keep * old + (1 - keep) * now.
+Tensor moving_mean(const Tensor& old, const Tensor& now, float keep);
+/// 1 - keep^step, to float32's precision for the first steps too.
+Tensor bias_of_mean(const Tensor& step, float keep);
+/// Euclidean, without dimensions.
+Tensor norm(const Tensor& x);
 
 }  // namespace millrace::trainer::hlo

@@ -5,6 +5,8 @@
 #include "io/component/choice_type.h"
 #include "trainer/hlo/loss_program.h"
 #include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/image_losses.h"
+#include "trainer/loss/overlap_losses.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/value_losses.h"
 
@@ -16,9 +18,14 @@ const TableOf<Loss>& standard_losses() {
                                          .add<losses::PixelCrossEntropy>()
                                          .add<losses::Bce>()
                                          .add<losses::Dice>()
+                                         .add<losses::BceDice>()
+                                         .add<losses::Tversky>()
                                          .add<losses::L1>()
                                          .add<losses::Mse>()
-                                         .add<losses::BerHu>();
+                                         .add<losses::Rmse>()
+                                         .add<losses::BerHu>()
+                                         .add<losses::Gradient>()
+                                         .add<losses::Ssim>();
   return table;
 }
 

@@ -1,4 +1,5 @@
-// make_slot_loss, make_value_loss: losses of values from a function.
+// make_slot_loss, make_value_loss, make_image_loss, make_weighted_sum: losses of values from
+// functions, and from one another.
 //
 //   std::unique_ptr<Loss> make() const {                       // Huber's
 //     return make_value_loss("huber", [d = delta](float x, float y) -> LossPoint {
@@ -12,24 +13,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "trainer/loss/loss.h"
 
 namespace millrace::trainer {
 
 /// One slot: a value of the target for each of the prediction. Those whose target is NaN are left
-/// out before, so that there may be fewer than the prediction has.
+/// out before, so that there may be fewer than the prediction has; not for an image loss.
 struct LossSlot {
   std::span<const float> prediction;
   std::span<const float> target;
   float scale = 1.0F;
   /// Overwritten with scale * d loss / d prediction; empty in evaluation.
   std::span<float> gradient = {};
+  std::span<const std::int64_t> shape = {};  ///< the whole prediction's: (C, H, W), or (F)
 };
 
 /// A loss in a compiled program: trainer/hlo/loss_program.h.
@@ -41,6 +45,20 @@ using LossProgram = std::function<hlo::LossResults(const hlo::LossArguments&)>;
 std::unique_ptr<Loss> make_slot_loss(std::string name, std::function<double(const LossSlot&)> loss,
                                      TargetKind target = TargetKind::kValues,
                                      LossProgram program = {});
+
+/// The same for a function of images, where places count: it finds all of them, the target NaN
+/// where there is no value, and has to leave those out. The loss throws InvalidArgument for
+/// features.
+std::unique_ptr<Loss> make_image_loss(std::string name, std::function<double(const LossSlot&)> loss,
+                                      LossProgram program = {});
+
+struct WeightedLoss {
+  std::unique_ptr<Loss> loss;
+  double weight = 1.0;
+};
+/// Their weighted sum, slot by slot. Requires: losses of values, at least one, whose targets are of
+/// one kind.
+std::unique_ptr<Loss> make_weighted_sum(std::vector<WeightedLoss> parts);
 
 /// The loss of one value, and its derivative by the prediction.
 struct LossPoint {

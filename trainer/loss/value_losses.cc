@@ -2,99 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
-#include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
 #include "trainer/hlo/loss_program.h"
 #include "trainer/hlo/operations.h"
-#include "trainer/loss/counted.h"
 #include "trainer/loss/slot_loss.h"
 
 namespace millrace::trainer {
-namespace {
-
-class SlotLoss final : public Loss {
- public:
-  SlotLoss(std::string name, std::function<double(const LossSlot&)> loss, TargetKind target,
-           LossProgram program)
-      : name_(std::move(name)),
-        loss_(std::move(loss)),
-        target_(target),
-        program_(std::move(program)) {}
-
-  TargetKind target() const override { return target_; }
-
-  std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const override {
-    if (!program_) return {};
-    return program_(of);
-  }
-
-  LossSums evaluate(const LossInput& input) const override {
-    check(input);
-    LossSums sums;
-    const std::size_t size = input.prediction.data.size() / input.valid.size();
-    const auto scale = static_cast<float>(1.0 / input.divisor);
-    for (std::size_t slot = 0; slot < input.valid.size(); ++slot) {
-      std::span<float> gradient;
-      if (!input.gradient.empty()) gradient = input.gradient.subspan(slot * size, size);
-      if (input.valid[slot] == 0) {
-        std::ranges::fill(gradient, 0.0F);
-        continue;
-      }
-      sums.loss += of_slot({.prediction = input.prediction.data.subspan(slot * size, size),
-                            .target = input.target.values.subspan(slot * size, size),
-                            .scale = scale,
-                            .gradient = gradient});
-      ++sums.num_valid;
-    }
-    return sums;
-  }
-
- private:
-  /// Without the values whose target is NaN.
-  double of_slot(const LossSlot& slot) const {
-    const Counted counted(slot.prediction, slot.target);
-    if (counted.targets().size() == slot.target.size()) return loss_(slot);
-    std::vector<float> slopes(slot.gradient.empty() ? 0 : counted.targets().size());
-    const double loss = counted.targets().empty() ? 0.0
-                                                  : loss_({.prediction = counted.values(),
-                                                           .target = counted.targets(),
-                                                           .scale = slot.scale,
-                                                           .gradient = slopes});
-    auto next = slopes.begin();
-    for (std::size_t i = 0; i < slot.gradient.size(); ++i)
-      slot.gradient[i] = std::isnan(slot.target[i]) ? 0.0F : *next++;
-    return loss;
-  }
-
-  void check(const LossInput& input) const {
-    const std::size_t size = input.prediction.data.size();
-    const bool fits = size > 0 && !input.valid.empty() && size % input.valid.size() == 0 &&
-                      input.target.values.size() == size &&
-                      (input.gradient.empty() || input.gradient.size() == size);
-    if (fits) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                name_ + " needs a target of the prediction's shape " +
-                    nn::shape_text(input.prediction.shape) + " and one flag per slot, got " +
-                    std::to_string(input.target.values.size()) + " values and " +
-                    std::to_string(input.valid.size()) + " flags");
-  }
-
-  std::string name_;
-  std::function<double(const LossSlot&)> loss_;
-  TargetKind target_;
-  LossProgram program_;
-};
-
-}  // namespace
-
-std::unique_ptr<Loss> make_slot_loss(std::string name, std::function<double(const LossSlot&)> loss,
-                                     TargetKind target, LossProgram program) {
-  return std::make_unique<SlotLoss>(std::move(name), std::move(loss), target, std::move(program));
-}
-
 namespace losses {
 namespace {
 
@@ -126,6 +41,21 @@ double mse_slot(const LossSlot& slot) {
   return mean(
       slot, [](auto a, auto b) { return (a - b).square(); },
       [](auto a, auto b) { return 2.0F * (a - b); });
+}
+
+// The derivative at 0 is 0.
+double rmse_slot(const LossSlot& slot) {
+  const auto count = static_cast<double>(slot.prediction.size());
+  const double squares =
+      flat::sum_over([](auto a, auto b) { return (a - b).square(); }, slot.prediction, slot.target);
+  const double root = std::sqrt(squares / count);
+  const double share = root > 0 ? static_cast<double>(slot.scale) / (count * root) : 0.0;
+  if (!slot.gradient.empty()) {
+    flat::for_each_chunk(
+        [share = static_cast<float>(share)](auto g, auto a, auto b) { g = share * (a - b); },
+        slot.gradient, slot.prediction, slot.target);
+  }
+  return root;
 }
 
 // Beyond c a parabola continues the line: min(|d|, c) + (max(|d|, c)^2 - c^2) / 2c.
@@ -184,6 +114,17 @@ hlo::LossResults mse_program(const hlo::LossArguments& of) {
       [](const hlo::Tensor& x, const hlo::Tensor& y) { return 2.0 * (x - y); });
 }
 
+hlo::LossResults rmse_program(const hlo::LossArguments& of) {
+  const hlo::CountedTensor only = hlo::counted(of.target);
+  const hlo::Tensor error = hlo::select(only.flags, of.prediction - only.target, 0.0);
+  const hlo::Tensor root = hlo::sqrt(hlo::sum_of_slots(error * error) / only.number);
+  return {.loss = root, .gradient = [=] {
+            const hlo::Tensor some = hlo::compare(root, hlo::Order::kGreater, 0.0);
+            const hlo::Tensor share = hlo::select(some, 1.0 / (only.number * root), 0.0);
+            return error * hlo::to_slots(share, error.shape);
+          }};
+}
+
 hlo::LossResults berhu_program(const hlo::LossArguments& of) {
   const hlo::CountedTensor only = hlo::counted(of.target);
   const hlo::Tensor error = hlo::abs(of.prediction - only.target);
@@ -229,6 +170,7 @@ const ComponentName Bce::kName = {"bce", "Bce", "Binary cross-entropy of logits"
 const ComponentName Dice::kName = {"dice", "Dice", "1 - Dice of logits, over a sample's values"};
 const ComponentName L1::kName = {"l1", "L1", "Mean absolute error"};
 const ComponentName Mse::kName = {"mse", "Mse", "Mean squared error"};
+const ComponentName Rmse::kName = {"rmse", "Rmse", "Root of the mean squared error of a sample"};
 const ComponentName BerHu::kName = {"berhu", "BerHu",
                                     "Absolute error, squared beyond a fifth of the largest"};
 
@@ -243,6 +185,9 @@ std::unique_ptr<Loss> L1::make() const {
 }
 std::unique_ptr<Loss> Mse::make() const {
   return make_slot_loss("mse", mse_slot, TargetKind::kValues, mse_program);
+}
+std::unique_ptr<Loss> Rmse::make() const {
+  return make_slot_loss("rmse", rmse_slot, TargetKind::kValues, rmse_program);
 }
 std::unique_ptr<Loss> BerHu::make() const {
   return make_slot_loss("berhu", berhu_slot, TargetKind::kValues, berhu_program);

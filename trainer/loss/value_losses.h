@@ -37,6 +37,13 @@ struct Mse {
   std::unique_ptr<Loss> make() const;
 };
 
+/// The root of the mean of (x - y)^2, of each slot.
+struct Rmse {
+  static const ComponentName kName;
+  void fields(FieldList& /*field*/) {}
+  std::unique_ptr<Loss> make() const;
+};
+
 /// Mean of |d| where |d| <= c, else (d^2 + c^2) / 2c, with d = x - y and c a fifth of the slot's
 /// largest |d|, taken as a constant. Source: Laina et al., "Deeper depth prediction with fully
 /// convolutional residual networks" (2016); there c is the batch's, with which a loss would depend

@@ -1,5 +1,7 @@
 // Residual networks. Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition"
-// (2015); names and the stride's place as in torchvision. Threads: as values.
+// (2015); Xie and others, "Aggregated residual transformations for deep neural networks" (2017);
+// Zagoruyko, Komodakis, "Wide residual networks" (2016). Names and the stride's place as in
+// torchvision. Threads: as values.
 #pragma once
 
 #include <memory>
@@ -31,6 +33,23 @@ struct ResNet34 {
 };
 
 struct ResNet50 {
+  Stem stem = Stem::kImageNet;
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  std::unique_ptr<Architecture> make() const;
+};
+
+/// Of 32 groups of 4 channels in the first stage.
+struct ResNeXt50 {
+  Stem stem = Stem::kImageNet;
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  std::unique_ptr<Architecture> make() const;
+};
+
+struct WideResNet50 {
   Stem stem = Stem::kImageNet;
 
   static const ComponentName kName;

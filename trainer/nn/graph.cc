@@ -30,6 +30,13 @@ float draw(const InitSpec& init, KeyedRng& rng) {
       return 1.0F;
     case Init::kKaimingNormal:
       return rng.normal() * std::sqrt(2.0F / fan);
+    case Init::kNormal001:
+      return 0.01F * rng.normal();
+    case Init::kNormal002:
+      return 0.02F * rng.normal();
+    case Init::kConstant:
+      return init.value;
+    case Init::kUniformOut:
     case Init::kKaimingUniform:
       return (2.0F * rng.uniform() - 1.0F) / std::sqrt(fan);
   }
@@ -73,16 +80,14 @@ std::size_t GraphBuilder::declare(Declared parameter) {
   return parameters_.size() - 1;
 }
 
-void GraphBuilder::declare_weights(Value at, Shape shape, InitSpec init, bool bias,
-                                   const std::optional<SharedWeights>& shared) {
-  if (shared) return share_weights(at, shape, bias, *shared);
+void GraphBuilder::declare_weights(Value at, Weights weights) {
+  if (weights.shared) return share_weights(at, weights.shape, weights.bias, *weights.shared);
   Node& node = nodes_[at.node];
   const std::int64_t features = node.shape[0];
-  const std::int64_t fan_in = num_values(shape) / shape[0];
-  node.weight = declare({node.name + ".weight", std::move(shape), true, init});
-  if (bias) {
-    node.bias = declare({node.name + ".bias", {features}, false, {Init::kKaimingUniform, fan_in}});
-  }
+  const std::int64_t fan_in = num_values(weights.shape) / weights.shape[0];
+  node.weight = declare({node.name + ".weight", std::move(weights.shape), true, weights.init});
+  if (weights.bias)
+    node.bias = declare({node.name + ".bias", {features}, false, {weights.bias_init, fan_in}});
 }
 
 void GraphBuilder::share_weights(Value at, const Shape& shape, bool bias,
@@ -149,14 +154,22 @@ Value GraphBuilder::conv2d(std::string name, Value x, const Conv2d& options) {
                      window_outputs(in[2], options.kernel.width, options.stride.width,
                                     options.padding.width, options.dilation.width)};
   if (num_values(out) <= 0) refuse(name, options, "the image is smaller than the kernel", {x});
-  const Shape weight = {options.channels, in[0] / options.groups, options.kernel.height,
-                        options.kernel.width};
+  Shape weight = {options.channels, in[0] / options.groups, options.kernel.height,
+                  options.kernel.width};
+  if (options.flat) {
+    if (options.groups != 1 || options.kernel.height != 1 || options.kernel.width != 1)
+      refuse(name, options, "only 1x1 kernels in one group are flat", {x});
+    weight.resize(2);
+  }
   const std::int64_t per_output = num_values(weight) / options.channels;
   const std::int64_t fan_out = num_values(weight) / weight[1];
   const bool by_output = options.init == Init::kKaimingNormal;
   const Value value = append(std::move(name), options, {x}, out);
-  declare_weights(value, weight, {options.init, by_output ? fan_out : per_output}, options.bias,
-                  options.shared);
+  declare_weights(value, {.shape = weight,
+                          .init = {options.init, by_output ? fan_out : per_output},
+                          .bias = options.bias,
+                          .bias_init = options.bias_init,
+                          .shared = options.shared});
   return value;
 }
 
@@ -171,6 +184,24 @@ Value GraphBuilder::batch_norm(std::string name, Value x, const BatchNorm& optio
   buffers_.push_back({node.name + ".running_mean", channels, false, {}});
   buffers_.push_back({node.name + ".running_var", channels, false, {}});
   buffers_.push_back({node.name + ".num_batches_tracked", {}, false, {}});
+  return value;
+}
+
+Value GraphBuilder::layer_norm(std::string name, Value x, const LayerNorm& options) {
+  const Shape in = shape(x);
+  const Value value = append(std::move(name), options, {x}, in);
+  Node& node = nodes_[value.node];
+  node.weight = declare({node.name + ".weight", {in[0]}, false, {Init::kOnes, 1}});
+  node.bias = declare({node.name + ".bias", {in[0]}, false, {Init::kZeros, 1}});
+  return value;
+}
+
+Value GraphBuilder::channel_scale(std::string name, Value x, const ChannelScale& options) {
+  const Shape in = image_shape(name, options, x);
+  const Value value = append(std::move(name), options, {x}, in);
+  Node& node = nodes_[value.node];
+  const InitSpec init{.kind = Init::kConstant, .value = options.start};
+  node.weight = declare({node.name, {in[0], 1, 1}, false, init});
   return value;
 }
 
@@ -210,7 +241,9 @@ Value GraphBuilder::conv_transpose2d(std::string name, Value x, const ConvTransp
   const Shape weight = {in[0], options.channels, options.kernel.height, options.kernel.width};
   const std::int64_t fan = num_values(weight) / in[0];
   const Value value = append(std::move(name), options, {x}, out);
-  declare_weights(value, weight, {Init::kKaimingUniform, fan}, options.bias, {});
+  declare_weights(
+      value,
+      {.shape = weight, .init = {Init::kKaimingUniform, fan}, .bias = options.bias, .shared = {}});
   return value;
 }
 
@@ -225,6 +258,18 @@ Value GraphBuilder::sigmoid(std::string name, Value x) {
 
 Value GraphBuilder::gelu(std::string name, Value x) {
   return append(std::move(name), Activation{ActivationKind::kGelu, 0}, {x}, Shape(shape(x)));
+}
+
+Value GraphBuilder::silu(std::string name, Value x) {
+  return append(std::move(name), Activation{ActivationKind::kSilu, 1}, {x}, Shape(shape(x)));
+}
+
+Value GraphBuilder::hard_swish(std::string name, Value x) {
+  return append(std::move(name), Activation{ActivationKind::kHardSwish, 0}, {x}, Shape(shape(x)));
+}
+
+Value GraphBuilder::hard_sigmoid(std::string name, Value x) {
+  return append(std::move(name), Activation{ActivationKind::kHardSigmoid, 0}, {x}, Shape(shape(x)));
 }
 
 Value GraphBuilder::softmax(std::string name, Value x) {
@@ -272,6 +317,19 @@ Value GraphBuilder::add(std::string name, Value a, Value b) {
   return append(std::move(name), Add{}, {a, b}, Shape(shape(a)));
 }
 
+Value GraphBuilder::scale(std::string name, Value x, Value factors) {
+  const Shape& in = image_shape(name, Scale{}, x);
+  if (shape(factors) != Shape{in[0], 1, 1})
+    refuse(name, Scale{}, "needs an image (C, H, W) and factors (C, 1, 1)", {x, factors});
+  return append(std::move(name), Scale{}, {x, factors}, Shape(in));
+}
+
+Value GraphBuilder::stochastic_depth(std::string name, Value x, const StochasticDepth& options) {
+  if (options.probability < 0 || options.probability >= 1)
+    refuse(name, options, "needs a probability in [0, 1)", {x});
+  return append(std::move(name), options, {x}, Shape(shape(x)));
+}
+
 Value GraphBuilder::dropout(std::string name, Value x, const Dropout& options) {
   if (options.probability < 0 || options.probability >= 1) {
     refuse(name, options, "needs a probability in [0, 1)", {x});
@@ -295,8 +353,12 @@ Value GraphBuilder::linear(std::string name, Value x, const Linear& options) {
   if (options.features <= 0) refuse(name, options, "needs features above 0", {x});
   const std::int64_t in = shape(x)[0];
   const Value value = append(std::move(name), options, {x}, {options.features});
-  declare_weights(value, {options.features, in}, {Init::kKaimingUniform, in}, options.bias,
-                  options.shared);
+  const std::int64_t fan = options.init == Init::kUniformOut ? options.features : in;
+  declare_weights(value, {.shape = {options.features, in},
+                          .init = {options.init, fan},
+                          .bias = options.bias,
+                          .bias_init = options.bias_init,
+                          .shared = options.shared});
   return value;
 }
 

@@ -59,6 +59,7 @@ struct Node {
 struct InitSpec {
   Init kind = Init::kZeros;
   std::int64_t fan = 1;
+  float value = 0.0F;  ///< kConstant's
 };
 
 struct GraphOutput {
@@ -106,17 +107,24 @@ class GraphBuilder {
   Value input(std::string name, Shape shape);
   Value conv2d(std::string name, Value x, const Conv2d& options);
   Value batch_norm(std::string name, Value x, const BatchNorm& options = {});
+  Value layer_norm(std::string name, Value x, const LayerNorm& options = {});
+  Value channel_scale(std::string name, Value x, const ChannelScale& options = {});
   Value conv_transpose2d(std::string name, Value x, const ConvTranspose2d& options);
   Value relu(std::string name, Value x);
   Value leaky_relu(std::string name, Value x, float slope = 0.01F);
   Value sigmoid(std::string name, Value x);
   Value gelu(std::string name, Value x);
+  Value silu(std::string name, Value x);
+  Value hard_swish(std::string name, Value x);
+  Value hard_sigmoid(std::string name, Value x);
   Value softmax(std::string name, Value x);
   Value concat(std::string name, const std::vector<Value>& parts);
   Value reshape(std::string name, Value x, const Shape& shape);
   Value upsample(std::string name, Value x, const Upsample& options = {});
   Value avg_pool2d(const std::string& name, Value x, const AvgPool2d& options = {});
   Value add(std::string name, Value a, Value b);
+  Value scale(std::string name, Value x, Value factors);
+  Value stochastic_depth(std::string name, Value x, const StochasticDepth& options);
   Value dropout(std::string name, Value x, const Dropout& options = {});
   Value max_pool2d(const std::string& name, Value x, const MaxPool2d& options = {});
   Value adaptive_avg_pool2d(std::string name, Value x, const AdaptiveAvgPool2d& options = {});
@@ -149,8 +157,15 @@ class GraphBuilder {
   Value pool(const std::string& name, Value x, const Pool& options);
   Value append(std::string name, Layer layer, std::vector<Value> inputs, Shape shape);
   std::size_t declare(Declared parameter);
-  void declare_weights(Value at, Shape shape, InitSpec init, bool bias,
-                       const std::optional<SharedWeights>& shared);
+  /// A layer's own, or shared ones.
+  struct Weights {
+    Shape shape;
+    InitSpec init;
+    bool bias = true;
+    Init bias_init = Init::kKaimingUniform;
+    std::optional<SharedWeights> shared = {};
+  };
+  void declare_weights(Value at, Weights weights);
   void share_weights(Value at, const Shape& shape, bool bias, const SharedWeights& shared);
   [[noreturn]] void refuse(const std::string& name, const Layer& layer, const std::string& why,
                            const std::vector<Value>& inputs) const;

@@ -37,6 +37,10 @@ enum class Init {
   kKaimingNormal,   ///< Normal, deviation sqrt(2 / fan): ResNet's convolutions, fan_out
   kKaimingUniform,  ///< Uniform within 1 / sqrt(fan): PyTorch's kaiming_uniform(a = sqrt(5)),
                     ///< fan_in
+  kUniformOut,      ///< Uniform within 1 / sqrt(fan_out): EfficientNet's head
+  kNormal001,       ///< Normal, deviation 0.01: MobileNets' heads
+  kNormal002,       ///< Normal, deviation 0.02: ConvNeXt's
+  kConstant,        ///< InitSpec::value
 };
 
 struct Input {};
@@ -47,7 +51,8 @@ struct SharedWeights {
   std::size_t bias = 0;
 };
 
-/// Weight (O, I / groups, H, W), bias (O).
+/// Weight (O, I / groups, H, W), bias (O). A flat one, of a 1x1 kernel in one group, is a linear
+/// layer of each pixel: its weight is (O, I).
 struct Conv2d {
   std::int64_t channels = 0;
   Extent2d kernel = 3;
@@ -56,7 +61,9 @@ struct Conv2d {
   Extent2d dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
+  bool flat = false;
   Init init = Init::kKaimingUniform;
+  Init bias_init = Init::kKaimingUniform;
   std::optional<SharedWeights> shared = {};
 };
 
@@ -67,18 +74,33 @@ struct BatchNorm {
   float momentum = 0.1F;
 };
 
+/// Over the channels of each pixel, or over the features. Parameters weight, bias (C).
+struct LayerNorm {
+  float epsilon = 1e-5F;
+};
+
+/// Each channel times a weight of its own, (C, 1, 1), which has the layer's name.
+struct ChannelScale {
+  float start = 1.0F;  ///< the weights' first value
+};
+
 struct Relu {};
 /// The sum of two values of one shape.
 struct Add {};
+/// An image's channels, each times its factor: of (C, H, W) and (C, 1, 1).
+struct Scale {};
 
 enum class ActivationKind {
   kLeakyRelu,  ///< x, or slope * x below 0
   kSigmoid,
-  kGelu,  ///< x Phi(x), by the error function
+  kGelu,         ///< x Phi(x), by the error function
+  kSilu,         ///< x sigmoid(x)
+  kHardSwish,    ///< x times kHardSigmoid's
+  kHardSigmoid,  ///< (x + 3) / 6, within 0 and 1
 };
 struct Activation {
   ActivationKind kind = ActivationKind::kLeakyRelu;
-  float slope = 0.01F;
+  float slope = 0.01F;  ///< kLeakyRelu's
 };
 
 /// Over the channels of each pixel, or over the features.
@@ -120,6 +142,12 @@ struct Dropout {
   float probability = 0.5F;
 };
 
+/// In training all of a sample's values are zeroed with this probability and otherwise scaled by 1
+/// / (1 - probability); in evaluation nothing happens. Keyed as Dropout's choices.
+struct StochasticDepth {
+  float probability = 0.0F;
+};
+
 struct MaxPool2d {
   Extent2d kernel = 2;
   Extent2d stride = 2;
@@ -138,6 +166,8 @@ struct Flatten {};
 struct Linear {
   std::int64_t features = 0;
   bool bias = true;
+  Init init = Init::kKaimingUniform;
+  Init bias_init = Init::kKaimingUniform;
   std::optional<SharedWeights> shared = {};
 };
 
@@ -148,9 +178,10 @@ struct Custom {
   std::shared_ptr<const CustomLayer> layer;
 };
 
-using Layer = std::variant<Input, Conv2d, ConvTranspose2d, BatchNorm, Relu, Activation, Softmax,
-                           Add, Concat, Dropout, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample,
-                           Flatten, Reshape, Linear, Custom>;
+using Layer =
+    std::variant<Input, Conv2d, ConvTranspose2d, BatchNorm, LayerNorm, ChannelScale, Relu,
+                 Activation, Softmax, Add, Scale, Concat, Dropout, StochasticDepth, MaxPool2d,
+                 AvgPool2d, AdaptiveAvgPool2d, Upsample, Flatten, Reshape, Linear, Custom>;
 
 /// "conv2d", "batch_norm": the layer's kind in messages and summaries.
 std::string_view layer_name(const Layer& layer);

@@ -45,10 +45,14 @@ class AddOp final : public Op {
   Tensor a_, b_, y_;
 };
 
+// Of values, or of whole samples.
 class DropoutOp final : public Op {
  public:
-  DropoutOp(Lowering& lowering, const nn::Group& group, float probability)
-      : input_(lowering.node(group.head).inputs[0]),
+  using Draw = void (*)(const nn::BatchKey&, float, std::int64_t, std::span<std::uint8_t>);
+
+  DropoutOp(Lowering& lowering, const nn::Group& group, float probability, Draw draw)
+      : draw_(draw),
+        input_(lowering.node(group.head).inputs[0]),
         layer_(group.head),
         batch_size_(lowering.context().batch_size),
         storage_(storage_of(lowering.context())),
@@ -79,7 +83,7 @@ class DropoutOp final : public Op {
   void drop(const Pass& pass) const {
     const std::size_t count = padded_values(y_.memory);
     const bool train = pass.mode == nn::Mode::kTrain;
-    if (train) draw_keep(key_of(pass.key), probability_, batch_size_, {keep(), count});
+    if (train) draw_(key_of(pass.key), probability_, batch_size_, {keep(), count});
     if (!train) std::fill_n(keep(), count, std::uint8_t{1});
     keep_some(storage_, count,
               {.x = x_.data(), .keep = keep(), .scale = train ? scale_ : 1.0F, .out = y_.data()});
@@ -98,6 +102,7 @@ class DropoutOp final : public Op {
     return key;
   }
 
+  Draw draw_;
   nn::Value input_;
   std::size_t layer_;
   std::int64_t batch_size_;
@@ -192,7 +197,12 @@ OpPointer make_relu(Lowering& lowering, const nn::Group& group) {
 }
 
 OpPointer make_dropout(Lowering& lowering, const nn::Group& group, const nn::Dropout& layer) {
-  return std::make_unique<DropoutOp>(lowering, group, layer.probability);
+  return std::make_unique<DropoutOp>(lowering, group, layer.probability, draw_keep);
+}
+
+OpPointer make_stochastic_depth(Lowering& lowering, const nn::Group& group,
+                                const nn::StochasticDepth& layer) {
+  return std::make_unique<DropoutOp>(lowering, group, layer.probability, draw_keep_samples);
 }
 
 OpPointer make_adaptive_avg_pool(Lowering& lowering, const nn::Group& group) {

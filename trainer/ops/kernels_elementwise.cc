@@ -130,6 +130,20 @@ void in_chunks(std::size_t count, const Range& range) {
   }
 }
 
+// Calls draw(rng, flags) for each sample, with its own generator.
+template <typename Draw>
+void for_each_sample(const nn::BatchKey& key, std::int64_t samples, std::span<std::uint8_t> keep,
+                     const Draw& draw) {
+  const std::size_t each = keep.size() / static_cast<std::size_t>(samples);
+#pragma omp parallel for schedule(static) if (samples > 1)
+  for (std::int64_t i = 0; i < samples; ++i) {
+    RngKey own = key.first;
+    own.index += static_cast<std::uint64_t>(i) * key.stride;
+    KeyedRng rng(own);
+    draw(rng, keep.subspan(static_cast<std::size_t>(i) * each, each));
+  }
+}
+
 }  // namespace
 
 Storage storage_of(const Context& context) {
@@ -162,15 +176,16 @@ void keep_some(Storage storage, std::size_t count, const KeepArguments& argument
 
 void draw_keep(const nn::BatchKey& key, float probability, std::int64_t samples,
                std::span<std::uint8_t> keep) {
-  const std::size_t each = keep.size() / static_cast<std::size_t>(samples);
-#pragma omp parallel for schedule(static) if (samples > 1)
-  for (std::int64_t i = 0; i < samples; ++i) {
-    RngKey own = key.first;
-    own.index += static_cast<std::uint64_t>(i) * key.stride;
-    KeyedRng rng(own);
-    for (std::uint8_t& one : keep.subspan(static_cast<std::size_t>(i) * each, each))
-      one = rng.uniform() < probability ? 0 : 1;
-  }
+  for_each_sample(key, samples, keep, [probability](KeyedRng& rng, std::span<std::uint8_t> own) {
+    for (std::uint8_t& one : own) one = rng.uniform() < probability ? 0 : 1;
+  });
+}
+
+void draw_keep_samples(const nn::BatchKey& key, float probability, std::int64_t samples,
+                       std::span<std::uint8_t> keep) {
+  for_each_sample(key, samples, keep, [probability](KeyedRng& rng, std::span<std::uint8_t> own) {
+    std::ranges::fill(own, rng.uniform() < probability ? std::uint8_t{0} : std::uint8_t{1});
+  });
 }
 
 void round_to_bfloat16(const dnnl::memory& memory) {

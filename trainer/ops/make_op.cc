@@ -21,7 +21,15 @@ struct Maker {
     return make_conv_transpose2d(lowering, group, layer);
   }
   OpPointer operator()(const nn::Activation& layer) const {
+    if (layer.kind == nn::ActivationKind::kHardSwish)
+      return make_hard_activation(lowering, group, true);
+    if (layer.kind == nn::ActivationKind::kHardSigmoid)
+      return make_hard_activation(lowering, group, false);
     return make_activation(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::Scale&) const { return make_scale(lowering, group); }
+  OpPointer operator()(const nn::StochasticDepth& layer) const {
+    return make_stochastic_depth(lowering, group, layer);
   }
   OpPointer operator()(const nn::Softmax&) const { return make_softmax(lowering, group); }
   OpPointer operator()(const nn::Concat&) const { return make_concat(lowering, group); }
@@ -34,6 +42,12 @@ struct Maker {
   OpPointer operator()(const nn::Reshape&) const { return make_reshape(lowering, group); }
   OpPointer operator()(const nn::BatchNorm& layer) const {
     return make_batch_norm(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::LayerNorm& layer) const {
+    return make_layer_norm(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::ChannelScale&) const {
+    return make_channel_scale(lowering, group);
   }
   OpPointer operator()(const nn::Relu&) const { return make_relu(lowering, group); }
   OpPointer operator()(const nn::Add&) const { return make_add(lowering, group); }

@@ -159,7 +159,8 @@ class Conv2dOp final : public WeightedOp {
 
   void lower_data(Lowering& lowering, const Tensor& dy) {
     auto descriptor = describe_data(descriptor_.src_desc(), dy.desc());
-    if (is_wrong(descriptor)) {
+    const bool is_grouped = geometry_.weights.size() == 5;
+    if (is_wrong(descriptor) || (is_grouped && is_slow(descriptor))) {
       descriptor = describe_data(any(dims_of(descriptor_.src_desc()), context().type),
                                  any(dims_of(dy.desc()), context().type));
     }

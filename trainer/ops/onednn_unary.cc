@@ -24,7 +24,11 @@ struct EltwiseTraits {
         return dnnl::algorithm::eltwise_logistic;
       case nn::ActivationKind::kGelu:
         return dnnl::algorithm::eltwise_gelu_erf;
+      case nn::ActivationKind::kSilu:
+        return dnnl::algorithm::eltwise_swish;
       case nn::ActivationKind::kLeakyRelu:
+      case nn::ActivationKind::kHardSwish:  // not oneDNN's: make_hard_activation()
+      case nn::ActivationKind::kHardSigmoid:
         break;
     }
     return dnnl::algorithm::eltwise_relu;

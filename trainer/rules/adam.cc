@@ -57,26 +57,16 @@ class AdamRule final : public UpdateRule {
   std::optional<hlo::RuleResults> stablehlo(const hlo::RuleArguments& of) const override {
     const bool of_weights = decay_ == Decay::kOfWeights;
     const hlo::Tensor gradient = of_weights ? of.gradient : hlo::decayed_gradient(of);
-    const hlo::Tensor mean = mixed(of.states[0], gradient, beta1_);
-    const hlo::Tensor square = mixed(of.states[1], gradient * gradient, beta2_);
-    const hlo::Tensor root = hlo::sqrt(square) * hlo::rsqrt(bias_at(of.step, beta2_));
-    const hlo::Tensor lr = of.lr / bias_at(of.step, beta1_);
+    const hlo::Tensor mean = hlo::moving_mean(of.states[0], gradient, beta1_);
+    const hlo::Tensor square = hlo::moving_mean(of.states[1], gradient * gradient, beta2_);
+    const hlo::Tensor root = hlo::sqrt(square) * hlo::rsqrt(hlo::bias_of_mean(of.step, beta2_));
+    const hlo::Tensor lr = of.lr / hlo::bias_of_mean(of.step, beta1_);
     const hlo::Tensor move = lr * (mean / (root + static_cast<double>(epsilon_)));
-    const bool shrinks = of_weights && of.weight_decay != 0.0F;
-    const hlo::Tensor kept =
-        shrinks ? (1.0 - of.lr * static_cast<double>(of.weight_decay)) * of.weight : of.weight;
+    const hlo::Tensor kept = of_weights ? hlo::decayed_weight(of) : of.weight;
     return hlo::RuleResults{.weight = kept - move, .states = {mean, square}};
   }
 
  private:
-  static hlo::Tensor mixed(const hlo::Tensor& old, const hlo::Tensor& now, float keep) {
-    return old * static_cast<double>(keep) + now * static_cast<double>(1.0F - keep);
-  }
-  /// 1 - beta^step, to float32's precision for the first steps too.
-  static hlo::Tensor bias_at(const hlo::Tensor& step, float beta) {
-    return -hlo::expm1(hlo::float32(step) * std::log(static_cast<double>(beta)));
-  }
-
   Factors factors(const RuleStep& step) const {
     const auto t = static_cast<double>(step.step);
     const double bias1 = 1.0 - std::pow(static_cast<double>(beta1_), t);

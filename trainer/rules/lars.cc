@@ -45,7 +45,7 @@ class LarsRule final : public UpdateRule {
 
   // Weights or gradients that are all zero have no ratio of norms: they keep the plain rate.
   float rate_factor(const ParameterNorms& norms) const override {
-    const double under = norms.gradient + norms.weight_decay * norms.weights;
+    const double under = norms.direction + norms.weight_decay * norms.weights;
     if (!(norms.weights > 0.0 && under > 0.0)) return 1.0F;
     return static_cast<float>(static_cast<double>(trust_) * norms.weights / under);
   }
@@ -61,11 +61,9 @@ class LarsRule final : public UpdateRule {
  private:
   /// rate_factor().
   hlo::Tensor own_rate(const hlo::RuleArguments& of) const {
-    const auto norm_of = [](const hlo::Tensor& x) {
-      return hlo::sqrt(hlo::sum(x * x, hlo::dimensions_of(x)));
-    };
-    const hlo::Tensor weights = norm_of(of.weight);
-    const hlo::Tensor under = norm_of(of.gradient) + weights * static_cast<double>(of.weight_decay);
+    const hlo::Tensor weights = hlo::norm(of.weight);
+    const hlo::Tensor under =
+        hlo::norm(of.gradient) + weights * static_cast<double>(of.weight_decay);
     const hlo::Tensor has_ratio = hlo::both(hlo::compare(weights, hlo::Order::kGreater, 0.0),
                                             hlo::compare(under, hlo::Order::kGreater, 0.0));
     const hlo::Tensor ratio = static_cast<double>(trust_) * weights / under;

@@ -95,12 +95,14 @@ LayerResults layer(const nn::Conv2d& layer, const LayerArguments& at) {
                        .dilation = pair(layer.dilation),
                        .groups = layer.groups};
   const Tensor x = at.operand(at.inputs[0]);
-  const Tensor kernel = at.operand(*at.weight);
+  const Shape own = at.weight->shape;
+  const Shape square = layer.flat ? Shape{own[0], own[1], 1, 1} : own;
+  const Tensor kernel = reshape(at.operand(*at.weight), square);
   return {.output = with_bias(forward(x, kernel, shape), at.bias),
           .backward = [=](const Tensor& dy) {
             const Tensor incoming = at.operand(dy);
             LayerGradients gradients{.inputs = {std::nullopt}};
-            gradients.weight = kernel_gradient(x, incoming, kernel, shape);
+            gradients.weight = reshape(kernel_gradient(x, incoming, kernel, shape), own);
             if (at.bias) gradients.bias = bias_gradient(dy);
             if (at.wants_gradient[0])
               gradients.inputs[0] = spread(incoming, kernel, shape, pixels(x));

@@ -15,6 +15,12 @@ Tensor error_function(const Tensor& x) {
   return sign(x) * (1.0 - series * exp(-(x * x)));
 }
 
+/// (x + 3) / 6 within 0 and 1, and where it is between them.
+Tensor hard_gate(const Tensor& x) { return min(max(x / 6.0 + 0.5, 0.0), 1.0); }
+Tensor is_rising(const Tensor& x) {
+  return both(compare(x, Order::kGreater, -3.0), compare(x, Order::kLess, 3.0));
+}
+
 /// A value, and its derivative by x once it is asked for.
 struct Curve {
   Tensor value;
@@ -33,6 +39,18 @@ Curve curve_of(const nn::Activation& layer, const Tensor& x) {
       const Tensor y = logistic(x);
       return {y, [y] { return y * (1.0 - y); }};
     }
+    case nn::ActivationKind::kSilu: {
+      const Tensor gate = logistic(x);
+      return {x * gate, [=] { return gate * (1.0 + x * (1.0 - gate)); }};
+    }
+    case nn::ActivationKind::kHardSwish:
+      return {x * hard_gate(x), [x] {
+                const Tensor above =
+                    select(compare(x, Order::kGreaterOrEqual, -3.0), x / 3.0 + 0.5, 0.0);
+                return select(compare(x, Order::kGreaterOrEqual, 3.0), splat_like(x, 1.0), above);
+              }};
+    case nn::ActivationKind::kHardSigmoid:
+      return {hard_gate(x), [x] { return select(is_rising(x), splat_like(x, 1.0 / 6.0), 0.0); }};
     case nn::ActivationKind::kGelu:
       break;
   }
@@ -77,6 +95,16 @@ LayerResults layer(const nn::Add& /*layer*/, const LayerArguments& at) {
   return {.output = float32(at.inputs[0]) + float32(at.inputs[1]),
           .backward = [](const Tensor& dy) {
             return LayerGradients{.inputs = {dy, dy}};
+          }};
+}
+
+// Of (N, H, W, C) and (N, 1, 1, C).
+LayerResults layer(const nn::Scale& /*layer*/, const LayerArguments& at) {
+  const Tensor x = float32(at.inputs[0]);
+  const Tensor factors =
+      broadcast(reshape(float32(at.inputs[1]), {x.shape[0], x.shape[3]}), x.shape, {0, 3});
+  return {.output = x * factors, .backward = [=, own = at.inputs[1].shape](const Tensor& dy) {
+            return LayerGradients{.inputs = {dy * factors, reshape(sum(dy * x, {1, 2}), own)}};
           }};
 }
 

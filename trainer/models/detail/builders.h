@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace millrace::trainer::models {
 nn::Conv2d convolution(std::int64_t channels, std::int64_t kernel, std::int64_t stride);
 
 using Depths = std::array<int, 4>;
-using Block = nn::Value (*)(nn::GraphBuilder&, const std::string&, nn::Value, std::int64_t,
-                            std::int64_t);
+/// Of a builder, a name, the input, the stage's channels and the stride.
+using Block = std::function<nn::Value(nn::GraphBuilder&, const std::string&, nn::Value,
+                                      std::int64_t, std::int64_t)>;
 
 nn::Value basic_block(nn::GraphBuilder& builder, const std::string& name, nn::Value x,
                       std::int64_t width, std::int64_t stride);
@@ -26,7 +28,7 @@ inline constexpr std::int64_t kResNetWidth = 64;
 nn::Value resnet_entry(nn::GraphBuilder& builder, nn::Value x, Stem stem,
                        std::int64_t width = kResNetWidth);
 /// layer1 to layer4; returns the output of each.
-std::vector<nn::Value> resnet_stages(nn::GraphBuilder& builder, nn::Value x, Block block,
+std::vector<nn::Value> resnet_stages(nn::GraphBuilder& builder, nn::Value x, const Block& block,
                                      const Depths& depths, std::int64_t width = kResNetWidth);
 
 }  // namespace millrace::trainer::models

@@ -50,6 +50,16 @@ struct MaskArguments {
 };
 void add_masked(Storage storage, std::size_t count, const MaskArguments& arguments);
 
+/// out = f(x), or dy times its slope if there is a dy: f is (x + 3) / 6 within 0 and 1, or that
+/// times x. out may be x or dy.
+struct HardActivation {
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  void* out = nullptr;
+  bool times_x = false;
+};
+void hard_activation(Storage storage, std::size_t count, const HardActivation& arguments);
+
 /// out = x * scale where keep is 1, 0 where it is 0. out may be x.
 struct KeepArguments {
   const void* x = nullptr;
@@ -62,6 +72,9 @@ void keep_some(Storage storage, std::size_t count, const KeepArguments& argument
 /// keep[i] = 0 with the given probability, else 1, for `samples` samples in a row, each by its key.
 void draw_keep(const nn::BatchKey& key, float probability, std::int64_t samples,
                std::span<std::uint8_t> keep);
+/// The same for whole samples: one choice for all of a sample's values.
+void draw_keep_samples(const nn::BatchKey& key, float probability, std::int64_t samples,
+                       std::span<std::uint8_t> keep);
 
 /// Rows of bytes from one place to another; a stride is the distance between two rows' beginnings.
 struct RowCopies {
@@ -90,6 +103,80 @@ struct ImageShape {
 
   std::int64_t rows() const { return images * pixels; }  ///< of channels-last images
 };
+
+/// Zeros in the last block's padding.
+void clear_padding(const ImageShape& shape, std::size_t value_bytes, void* values);
+
+/// Planes of an image batch, N * C / block, and of a factor for each of their channels.
+struct ScaleShape {
+  std::int64_t planes = 0;
+  std::int64_t block = 16;
+  std::int64_t pixels = 0;
+};
+/// y = x * factor.
+struct ScaleForward {
+  const void* x = nullptr;
+  const void* factor = nullptr;
+  void* y = nullptr;
+};
+void scale_channels(Storage storage, const ScaleShape& shape, const ScaleForward& arguments);
+
+struct ScaleBackward {
+  const void* x = nullptr;
+  const void* factor = nullptr;
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  void* dfactor = nullptr;
+};
+void scale_channels_backward(Storage storage, const ScaleShape& shape,
+                             const ScaleBackward& arguments);
+
+/// Floats that the sums of a backward pass over rows (pixels) take; `sums` a channel.
+std::size_t row_scratch(const ImageShape& shape, std::size_t sums);
+
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, over each pixel's channels; padding is
+/// left alone.
+struct LayerNormForward {
+  const void* x = nullptr;
+  void* y = nullptr;
+  std::span<const float> gamma;  ///< (C)
+  std::span<const float> beta;
+  float epsilon = 1e-5F;
+  std::span<float> statistics;  ///< of each row mean and inverse deviation, for the backward pass
+};
+void layer_norm(Storage storage, const ImageShape& shape, const LayerNormForward& arguments);
+
+struct LayerNormBackward {
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  void* dx = nullptr;  ///< may be dy
+  std::span<const float> gamma;
+  std::span<const float> statistics;
+  std::span<float> dgamma;
+  std::span<float> dbeta;
+  std::span<float> scratch;  ///< row_scratch(shape, 2)
+};
+void layer_norm_backward(Storage storage, const ImageShape& shape,
+                         const LayerNormBackward& arguments);
+
+/// y = x * weight, a channel's; padding is left alone.
+struct ChannelWeights {
+  const void* x = nullptr;
+  void* y = nullptr;
+  std::span<const float> weights;  ///< (C)
+};
+void weigh_channels(Storage storage, const ImageShape& shape, const ChannelWeights& arguments);
+
+struct ChannelWeightsBackward {
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  void* dx = nullptr;  ///< may be dy
+  std::span<const float> weights;
+  std::span<float> dweights;
+  std::span<float> scratch;  ///< row_scratch(shape, 1)
+};
+void weigh_channels_backward(Storage storage, const ImageShape& shape,
+                             const ChannelWeightsBackward& arguments);
 
 /// Floats that batch norm of channels-last images keeps its sums and constants in during a call; 0
 /// for blocks.

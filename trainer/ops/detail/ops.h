@@ -16,9 +16,15 @@ OpPointer make_op(Lowering& lowering, const nn::Group& group);
 OpPointer make_conv2d(Lowering& lowering, const nn::Group& group, const nn::Conv2d& layer);
 OpPointer make_linear(Lowering& lowering, const nn::Group& group, const nn::Linear& layer);
 OpPointer make_batch_norm(Lowering& lowering, const nn::Group& group, const nn::BatchNorm& layer);
+OpPointer make_layer_norm(Lowering& lowering, const nn::Group& group, const nn::LayerNorm& layer);
+OpPointer make_channel_scale(Lowering& lowering, const nn::Group& group);
 OpPointer make_add(Lowering& lowering, const nn::Group& group);
 OpPointer make_relu(Lowering& lowering, const nn::Group& group);
 OpPointer make_dropout(Lowering& lowering, const nn::Group& group, const nn::Dropout& layer);
+OpPointer make_stochastic_depth(Lowering& lowering, const nn::Group& group,
+                                const nn::StochasticDepth& layer);
+OpPointer make_hard_activation(Lowering& lowering, const nn::Group& group, bool times_x);
+OpPointer make_scale(Lowering& lowering, const nn::Group& group);
 OpPointer make_conv_transpose2d(Lowering& lowering, const nn::Group& group,
                                 const nn::ConvTranspose2d& layer);
 OpPointer make_activation(Lowering& lowering, const nn::Group& group, const nn::Activation& layer);
