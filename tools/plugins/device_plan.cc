@@ -127,8 +127,10 @@ class PlanStore {
     const auto written = fs::last_write_time(plugin, fault).time_since_epoch().count();
     Sha256 hash;
     for (const std::string& text :
-         {request.program, request.device, plugin, fmt::format("{} {}", bytes, written)})
-      hash.update(std::as_bytes(std::span(text + '\0')));
+         {request.program, request.device, plugin, fmt::format("{} {}", bytes, written)}) {
+      hash.update(std::as_bytes(std::span(text)));
+      hash.update(std::as_bytes(std::span("\0", 1)));
+    }
     path_ = folder + "/" + hash.hex() + ".json";
   }
 

@@ -114,9 +114,9 @@ std::optional<Columns> header_of(const std::vector<std::string_view>& parts) {
   return Columns{.rgb = {at[0], at[1], at[2]}, .name = at[3]};
 }
 
-class Table {
+class ColourTable {
  public:
-  explicit Table(std::int64_t ignore) : ignore_(ignore) {}
+  explicit ColourTable(std::int64_t ignore) : ignore_(ignore) {}
 
   /// Returns false if the line is not a colour.
   bool add(std::string_view line) {
@@ -163,7 +163,7 @@ MaskColours read_mask_colours(const std::string& path, std::int64_t ignore) {
   const bool built_in = path == "camvid";
   const io::Bytes bytes =
       built_in ? io::Bytes() : io::read_object(io::UrlOpener(), path, kMaxFileBytes);
-  Table table(ignore);
+  ColourTable table(ignore);
   std::string_view rest = built_in ? kCamVid : bytes.text();
   for (int number = 1; !rest.empty(); ++number) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
