@@ -216,6 +216,7 @@ TEST_F(PjrtBackend, ProcessesWithOtherWeightsEndTheRun) {
   in_two_processes([](int process, const FitInput& setup) {
     TrainOptions options = LeNetRun::options("", 1);
     options.optimizer.rule = Sgd{.lr = process == 0 ? 0.1 : 0.1001};
+    options.settings = {{.name = "rate", .value = "the same, as far as is known"}};
     try {
       fit(setup, options);
       ADD_FAILURE() << "process " << process << " has gone on";
