@@ -73,7 +73,8 @@ sinfo -h -o %T 2>/dev/null | grep -q idle || skip "Slurm's node does not come up
 srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no PMIx"
 
 cd "$folder" || exit 1
-train=("$millrace" train --model lenet --precision fp32 --fake-data 12800 --epochs 2 --batch-size 16 --log-steps 20)
+# Long enough for a signal to arrive in the middle.
+train=("$millrace" train --model lenet --precision fp32 --fake-data 64000 --epochs 2 --batch-size 16 --log-steps 100)
 
 srun -n 3 "${train[@]}" --run-dir none >alone.log 2>&1
 (($? == 2)) || fail "srun without PMIx: no status 2"
@@ -102,7 +103,7 @@ await() {
   done
   fail "no '$1' in the job's log: $(tail -n 3 job.log)"
 }
-await "Step=20 "
+await "Step=100 "
 scancel --signal=USR1 "$job"
 await "interrupted"
 # Slurm starts it again once the credentials of its first start have expired; started sooner, it would fail at times.

@@ -69,14 +69,16 @@ TEST(Parity, ResNet18) {
                  .lr = 0.0002F});
 }
 
+// What follows is in the long suite where its layers and blocks are compared here, too: by
+// LayerParity and TorchvisionWeights.
 TEST(Parity, ResNet18WithTheSmallStem) {
+  if (!is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
   compare_model({.model = "resnet18(stem=3x3)",
                  .options = {.num_classes = 10, .image = 16},
                  .batch = 8,
                  .lr = 0.0002F});
 }
 
-// More of ResNet-18's blocks, whose order TorchvisionWeights compares: in the long suite.
 TEST(Parity, ResNet34) {
   if (!is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
   compare_model({.model = "resnet34",
@@ -87,6 +89,7 @@ TEST(Parity, ResNet34) {
 }
 
 TEST(Parity, ResNet50) {
+  if (!is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
   compare_model({.model = "resnet50",
                  .options = {.num_classes = 10, .image = 64},
                  .seed = 3,
@@ -121,6 +124,7 @@ TEST(Parity, EfficientNetB0) {
 
 // Without dropout: PyTorch draws other random numbers.
 TEST(Parity, AlexNet) {
+  if (!is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
   compare_model({.model = "alexnet(dropout=0)", .options = {.num_classes = 10, .image = 64}});
 }
 
