@@ -55,5 +55,7 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   # What programs need that link the libraries: these are static, and name theirs in their package config.
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libeigen3-dev, libtbb-dev, libarchive-dev, libcurl4-openssl-dev")
+  # Without the module for Arrow: no package of Debian has Arrow's libraries.
+  set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};millrace;Unspecified;/")
   include(CPack)
 endif()
