@@ -53,8 +53,8 @@ def runners(options, cache):
     plugin = {"JAX_PLATFORMS": "peer", "PJRT_NAMES_AND_LIBRARY_PATHS": f"peer:{options.plugin}"}
     return {"JAX": lambda: jax(options, {"JAX_PLATFORMS": "cpu"}),
             "JAX on the plugin": lambda: jax(options, plugin),
-            "millrace on the plugin": lambda: millrace(options, "xla-cpu:1", cache),
-            "millrace on the cores": lambda: millrace(options, "1", cache)}
+            "our step on the plugin": lambda: millrace(options, "xla-cpu:1", cache),
+            "our step on the cores": lambda: millrace(options, "1", cache)}
 
 
 def main():

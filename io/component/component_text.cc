@@ -137,13 +137,37 @@ std::string usage(const StructType& type) {
   return fmt::format("{}({})", type.name().word, joined(parts));
 }
 
+namespace {
+
+/// "NAME one|two|three", in lines of a terminal, each of which begins with a bar.
+std::string with_alternatives(std::string_view name, const std::string& shown) {
+  constexpr std::size_t kWidth = 78;  // beside help_entry()'s indent
+  constexpr std::size_t kIndent = 4;
+  const std::string_view words = shown;
+  std::string lines = fmt::format("{} ", name);
+  std::size_t column = lines.size();
+  for (std::size_t begin = 0; begin < words.size();) {
+    const std::size_t end = std::min(words.find('|', begin + 1), words.size());
+    if (column + end - begin > kWidth) {
+      lines += fmt::format("\n{:{}}", "", 2 + kIndent);
+      column = kIndent;
+    }
+    lines += words.substr(begin, end - begin);
+    column += end - begin;
+    begin = end;
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::string help(const StructType& type) {
   constexpr std::size_t kIndent = 2;
   std::string lines =
       fmt::format("{}: {} ({} in Python)\n  {}\n", type.name().word, type.name().sentence,
                   type.name().python, wrapped(usage(type), kIndent, 2 * kIndent));
   for (const Field& field : type.fields(type.usual()))
-    lines += help_entry(fmt::format("{} {}", field.name, field.type->shown()),
+    lines += help_entry(with_alternatives(field.name, field.type->shown()),
                         std::string(field.sentence) + facts(field));
   return lines;
 }
