@@ -40,14 +40,14 @@ std::string state_of(const CacheEntry& entry) {
   return "unknown";
 }
 
-std::string shown_name(const CacheEntry& entry) {
+std::string entry_name(const CacheEntry& entry) {
   return printable(entry.url.empty() ? entry.path : entry.url, 1000);
 }
 
 std::string line_of(const CacheEntry& entry, const std::string& state, bool json) {
   if (!json)
     return fmt::format("{:8} {:>14} of {:>14}  {}  {}", state, entry.present_bytes, entry.bytes,
-                       time_text(entry), shown_name(entry));
+                       time_text(entry), entry_name(entry));
   return nlohmann::ordered_json{{"state", state},
                                 {"url", printable(entry.url, 1000)},
                                 {"bytes", entry.bytes},

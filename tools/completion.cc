@@ -18,7 +18,7 @@ namespace millrace::tools {
 namespace {
 
 /// As bash wants a word that stands in no quotes.
-std::string escaped(const std::string& word) {
+std::string shell_escaped(const std::string& word) {
   constexpr std::string_view kSpecial = " \t'\"\\()[]{}|&;<>$`*?!#~";
   std::string text;
   for (const char c : word) {
@@ -86,7 +86,7 @@ class CompletionCommand final : public Command {
     print_head(found, words.empty() ? "" : line.words.back().substr(line.edited_from), out);
     for (const Candidate& one : found.candidates) {
       const std::string word = one.word.substr(line.edited_from);
-      out.line(line.in_quotes ? word : escaped(word));
+      out.line(line.in_quotes ? word : shell_escaped(word));
     }
   }
 

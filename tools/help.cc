@@ -117,7 +117,7 @@ bool is_in_short_help(const CLI::Option& option) {
   return option.get_group() == kGeneralGroup || is_marked(option, kInShortHelp);
 }
 
-std::string section(const CLI::App& app, const std::string& group, bool in_short) {
+std::string help_section(const CLI::App& app, const std::string& group, bool in_short) {
   std::string text;
   for (const CLI::Option* option : app.get_options())
     if (option->get_group() == group && is_shown(*option) &&
@@ -157,7 +157,7 @@ std::string help_text(const CLI::App& app, bool in_short) {
       app.get_options([](const CLI::Option* option) { return option->get_positional(); });
   std::string text = app.get_description() + "\n\n" + usage(app.get_name(), positionals);
   text += arguments(positionals);
-  for (const std::string& heading : headings(app)) text += section(app, heading, in_short);
+  for (const std::string& heading : headings(app)) text += help_section(app, heading, in_short);
   if (in_short) text += more(app);
   return text + "\n" + app.get_footer() + (app.get_footer().ends_with('\n') ? "" : "\n");
 }
@@ -175,7 +175,7 @@ std::vector<std::string> help_topics(const CLI::App& app) {
 std::string option_help(const CLI::App& app, const std::string& topic) {
   if (topic == "all") return help_text(app, false);
   for (const std::string& heading : headings(app))
-    if (topic_of(heading) == topic) return section(app, heading, false).substr(1);
+    if (topic_of(heading) == topic) return help_section(app, heading, false).substr(1);
   const CLI::Option* option = app.get_option_no_throw("--" + topic);
   return option == nullptr || option->get_positional() ? std::string() : option_entry(*option);
 }

@@ -65,7 +65,7 @@ Packed pack(const pipeline::Batch& batch, const std::vector<nn::OutputView>& out
 }
 
 template <typename T>
-std::vector<T> values_of(std::span<const std::byte> bytes) {
+std::vector<T> as_values(std::span<const std::byte> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -88,7 +88,7 @@ std::vector<std::byte> packed_widths(const Widths& widths) {
 }
 
 Widths unpacked_widths(std::span<const std::byte> bytes, std::size_t num_carried) {
-  std::vector<std::size_t> all = values_of<std::size_t>(bytes);
+  std::vector<std::size_t> all = as_values<std::size_t>(bytes);
   if (all.empty()) return {};
   const auto carried = all.end() - static_cast<std::ptrdiff_t>(num_carried);
   return {.outputs = {all.begin(), carried}, .carried = {carried, all.end()}};
@@ -106,8 +106,8 @@ class Unpacker {
  public:
   Unpacker(const Received& received, Widths widths)
       : widths_(std::move(widths)),
-        values_(values_of<float>(received.values)),
-        carried_(values_of<std::int64_t>(received.carried)),
+        values_(as_values<float>(received.values)),
+        carried_(as_values<std::int64_t>(received.carried)),
         names_(reinterpret_cast<const char*>(received.keys.data()), received.keys.size()),
         rest_(values_),
         rest_carried_(carried_) {}
@@ -136,7 +136,7 @@ class Unpacker {
 std::vector<std::size_t> ranks_by_slot(const std::vector<std::vector<std::byte>>& slots) {
   std::vector<std::pair<std::int64_t, std::size_t>> order;
   for (std::size_t rank = 0; rank < slots.size(); ++rank)
-    for (const std::int64_t slot : values_of<std::int64_t>(slots[rank]))
+    for (const std::int64_t slot : as_values<std::int64_t>(slots[rank]))
       order.emplace_back(slot, rank);
   std::ranges::stable_sort(order, {}, &std::pair<std::int64_t, std::size_t>::first);
   std::vector<std::size_t> ranks;

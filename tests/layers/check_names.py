@@ -4,7 +4,7 @@
 
 Sources are compiled in groups (cmake/MillraceRoom.cmake), which groups, a new file changes. Two helpers of one name are
 then a redefinition, or worse none: with other parameters they are overloads, and a call may silently take the other
-file's. Exits with 1 where two files of a target define one name.
+file's. So it is with a function that a file takes from elsewhere by a using-declaration, or from a header. Exits with 1 where two files of a target have one name.
 """
 
 import collections
@@ -94,24 +94,37 @@ def helpers(path):
     return {(around, name) for around, name in found if name}
 
 
-def types(header):
-    """The types that a header defines for all: (namespace, name)."""
+def shown(header):
+    """The types and functions that a header has for all: (namespace, name)."""
     for around, declaration in declarations(plain(header.read_text())):
-        if "" not in around and re.match(r"(?:class|struct|union|enum)\b", declaration):
+        if "" not in around and name_of(declaration):
             yield "::".join(around), name_of(declaration)
 
 
+def taken(path):
+    """What a file takes from another namespace, `using html::escaped`: (namespace, name)."""
+    for around, declaration in declarations(plain(path.read_text())):
+        found = re.fullmatch(r"using\s+(?:\w+::)+(\w+)", declaration)
+        if found:
+            yield "::".join(filter(None, around)), found.group(1)
+
+
 def clashes(sources):
-    """(name, the files that define it) of every helper that two of the sources define, or that is called as a type in the
-    header of another source."""
+    """(name, the files that have it) of every helper that two of the sources define, that another source takes from elsewhere,
+    or that is called as what the header of another source has."""
     defined = collections.defaultdict(list)
     for source in sources:
         for helper in helpers(pathlib.Path(source)):
             defined[helper].append(source)
+    helper_names = {helper: set(files) for helper, files in defined.items()}
+    for source in sources:
+        for name in set(taken(pathlib.Path(source))) & helper_names.keys():
+            if source not in helper_names[name]:
+                defined[name].append(source)
     for header in (pathlib.Path(source).with_suffix(".h") for source in sources):
-        for shown in types(header) if header.exists() else ():
-            if shown in defined and str(header.with_suffix(".cc")) not in defined[shown]:
-                defined[shown].append(str(header))
+        for name in set(shown(header)) & helper_names.keys() if header.exists() else ():
+            if str(header.with_suffix(".cc")) not in helper_names[name]:
+                defined[name].append(str(header))
     return sorted((name, sorted(files)) for (_, name), files in defined.items() if len(files) > 1)
 
 

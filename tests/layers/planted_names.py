@@ -44,6 +44,9 @@ def main():
     harmless = ("namespace a::b { namespace { using Json = nlohmann::json; int taken() { return 1; } int inner = 2; } "
                 "int shown(int); }\nnamespace a { namespace { void refuse() {} } }")
     assert faults(harmless) == [], faults(harmless)
+    assert faults("namespace a::b { namespace { using c::pick; } }") == ["pick"]
+    assert faults("namespace a { using b::pick; }\nnamespace a::b { namespace { using pick = int; } }") == []
+    assert faults("", "namespace a::b {\nvoid refuse(int, int);\nint shown(int);\n}") == ["refuse"]
     assert faults("", "namespace a::b {\nclass Point {};\nstruct Shown {};\n}") == ["Point"]
 
 

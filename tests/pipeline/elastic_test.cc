@@ -49,19 +49,21 @@ PipelineOptions options_for(const FakeStreams& streams) {
   return options;
 }
 
-History run(const FakeStreams& streams, const Layout& layout, const std::string& from = {}) {
+History run_streams(const FakeStreams& streams, const Layout& layout,
+                    const std::string& from = {}) {
   return run(options_for(streams), layout, from);
 }
 
 TEST(Elastic, GlobalBatchesAreTheSameForEveryLayout) {
   for (const std::int64_t samples : {103, 96, 100, 5}) {
-    const auto whole = run(balanced(samples), {}).steps;
+    const auto whole = run_streams(balanced(samples), {}).steps;
     std::size_t count = 0;
     for (const auto& step : whole) count += step.size();
     EXPECT_EQ(2 * static_cast<std::size_t>(samples) + 17, count);
     for (const Layout layout :
          {Layout{2}, Layout{4}, Layout{8}, Layout{1, 2}, Layout{1, 3}, Layout{2, 4}, Layout{4, 3}})
-      EXPECT_EQ(whole, run(balanced(samples), layout).steps) << samples << " " << name_of(layout);
+      EXPECT_EQ(whole, run_streams(balanced(samples), layout).steps)
+          << samples << " " << name_of(layout);
   }
 }
 
@@ -82,12 +84,12 @@ TEST(Elastic, AReplicaHasTheSameSlotsHoweverTheReplicasAreSpread) {
 
 TEST(Elastic, AnyStepIsContinuedByAnyLayout) {
   const FakeStreams streams = balanced(103);
-  const History whole = run(streams, {4});
+  const History whole = run_streams(streams, {4});
   for (const Layout saved : {Layout{1}, Layout{2, 2}, Layout{1, 4}, Layout{8}, Layout{2, 3}}) {
-    const History before = run(streams, saved);
+    const History before = run_streams(streams, saved);
     for (const Layout layout : {Layout{1}, Layout{4}, Layout{2, 2}, Layout{1, 4}}) {
       for (std::size_t step = 0; step + 1 < before.steps.size(); step += 2) {
-        const History after = run(streams, layout, before.positions[step]);
+        const History after = run_streams(streams, layout, before.positions[step]);
         const auto next = static_cast<std::ptrdiff_t>(step) + 1;
         EXPECT_EQ(after.steps, std::vector(whole.steps.begin() + next, whole.steps.end()))
             << name_of(saved) << " to " << name_of(layout) << " after step " << step;
@@ -126,7 +128,7 @@ TEST(Elastic, AnyBatchOfARoundIsContinued) {
 
 std::string refusal_of(const FakeStreams& streams, const Layout& layout, const Position& from) {
   try {
-    run(streams, layout, from.to_json());
+    run_streams(streams, layout, from.to_json());
   } catch (const Error& error) {
     EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
     return error.message();
@@ -136,7 +138,7 @@ std::string refusal_of(const FakeStreams& streams, const Layout& layout, const P
 
 TEST(Elastic, WhatAnotherNumberCannotContinueIsRefusedWithTheNumbers) {
   const FakeStreams streams = balanced(103);
-  const Position whole = Position::from_json(run(streams, {2}).positions[1]);
+  const Position whole = Position::from_json(run_streams(streams, {2}).positions[1]);
   EXPECT_EQ("accepted", refusal_of(streams, {4}, whole));
   Position odd = whole;
   odd.slots = 47;
@@ -168,19 +170,19 @@ TEST(Elastic, WhatAnotherNumberCannotContinueIsRefusedWithTheNumbers) {
 TEST(Elastic, AStreamThatEndedEarlyKeepsItsProcesses) {
   const FakeStreams uneven{
       .length = [](int stream, std::uint32_t) { return stream == 3 ? 4 : 30; }};
-  const History before = run(uneven, {2});
+  const History before = run_streams(uneven, {2});
   const Position early = Position::from_json(before.positions.front());
   EXPECT_EQ("accepted", refusal_of(uneven, {4}, early)) << "none has ended yet";
   const Position late = Position::from_json(before.positions[4]);
-  const History after = run(uneven, {2}, late.to_json());
+  const History after = run_streams(uneven, {2}, late.to_json());
   EXPECT_EQ(after.steps, std::vector(before.steps.begin() + 5, before.steps.end()));
   EXPECT_THAT(refusal_of(uneven, {4}, late), HasSubstr("only the 2 processes"));
   EXPECT_THAT(refusal_of(uneven, {1}, late), HasSubstr("1 given"));
   EXPECT_THAT(refusal_of(uneven, {2, 2}, late), HasSubstr("only the 2 processes"));
 
-  const History of_two = run(uneven, {2, 2});
+  const History of_two = run_streams(uneven, {2, 2});
   const Position stopped = Position::from_json(of_two.positions[4]);
-  EXPECT_EQ(run(uneven, {2, 2}, stopped.to_json()).replicas,
+  EXPECT_EQ(run_streams(uneven, {2, 2}, stopped.to_json()).replicas,
             std::vector(of_two.replicas.begin() + 5, of_two.replicas.end()));
   EXPECT_THAT(refusal_of(uneven, {2}, stopped),
               HasSubstr("only the 2 processes that read them continue this epoch, with 2 devices "
@@ -191,8 +193,8 @@ TEST(Elastic, PositionsThatDoNotBelongTogetherAreRefused) {
   constexpr Topology kFirst{.process = 0, .processes = 2};
   constexpr Topology kSecond{.process = 1, .processes = 2};
   const FakeStreams streams = balanced(103);
-  const Position first = Position::from_json(run(streams, {2}).positions[0]);
-  const Position second = Position::from_json(run(streams, {2}).positions[1]);
+  const Position first = Position::from_json(run_streams(streams, {2}).positions[0]);
+  const Position second = Position::from_json(run_streams(streams, {2}).positions[1]);
   EXPECT_THROW(Position::joined({}), Error);
   const std::vector<Position> swapped{first.share(kSecond, 1), first.share(kFirst, 1)};
   EXPECT_THROW(Position::joined(swapped), Error);

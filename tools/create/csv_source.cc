@@ -43,7 +43,7 @@ Json as_label(const std::string& text) {
   return value;
 }
 
-std::string json_text(const Json& json) {
+std::string row_json_text(const Json& json) {
   try {
     return json.dump();
   } catch (const Json::exception&) {
@@ -111,7 +111,7 @@ class CsvSource final : public SampleSource {
       sample.fields.push_back(
           make_field("cls", io::Bytes::copy_of(std::to_string(classes_.number(row[*class_])))));
     if (const Json json = json_of(row); !json.empty())
-      sample.fields.push_back(make_field("json", io::Bytes::copy_of(json_text(json))));
+      sample.fields.push_back(make_field("json", io::Bytes::copy_of(row_json_text(json))));
     sample.fields.push_back(image_field(file(index), options_.recoding));
     return sample;
   }
@@ -136,7 +136,7 @@ class CsvSource final : public SampleSource {
     if (key(index, row).empty()) throw Error(ErrorCode::kCorrupt, "an empty key");
     if (group_ && row[*group_].empty())
       throw Error(ErrorCode::kCorrupt, "no " + options_.group_by + " to group by");
-    static_cast<void>(json_text(json_of(row)));
+    static_cast<void>(row_json_text(json_of(row)));
   }
 
   std::string file(std::uint64_t index) const {

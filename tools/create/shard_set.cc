@@ -66,8 +66,8 @@ std::pair<std::string, std::string> around_number(const std::string& pattern) {
 }
 
 /// The digits of the number in `name`; empty if it is not a shard of the pattern.
-std::string number_in(const std::string& name, const std::string& before,
-                      const std::string& after) {
+std::string digits_between(const std::string& name, const std::string& before,
+                           const std::string& after) {
   if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
       !name.ends_with(after))
     return {};
@@ -117,7 +117,7 @@ Numbered numbered(const io::Opener& opener, const std::string& pattern, const st
     return numbered_by_asking(opener, pattern, suffix);
   Numbered found;
   for_names_beside(opener, pattern, [&](const std::string& name) {
-    const std::string digits = number_in(name, around.first, around.second + suffix);
+    const std::string digits = digits_between(name, around.first, around.second + suffix);
     if (digits.empty()) return;
     const unsigned long long number = std::stoull(digits);
     const std::string path = wds::shard_name(pattern, number) + suffix;

@@ -63,7 +63,7 @@ std::string class_name(const RowOptions& options, std::size_t number) {
   return number < options.names.size() ? options.names[number] : std::string();
 }
 
-Json to_json(const Likely& one, const RowOptions& options) {
+Json likely_json(const Likely& one, const RowOptions& options) {
   Json json = {{"class", one.number}};
   if (!options.names.empty()) json["name"] = class_name(options, one.number);
   json["probability"] = one.probability;
@@ -95,9 +95,9 @@ std::string class_row(const trainer::Prediction& one, const RowOptions& options)
   const std::vector<Likely> classes = likeliest(logits, options.top);
   if (options.json) {
     Json json = {{"key", one.key}};
-    json.update(to_json(classes.front(), options));
+    json.update(likely_json(classes.front(), options));
     if (options.top > 1) {
-      for (const Likely& each : classes) json["top"].push_back(to_json(each, options));
+      for (const Likely& each : classes) json["top"].push_back(likely_json(each, options));
     }
     return json.dump();
   }

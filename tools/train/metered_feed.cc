@@ -2,32 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
+#include <utility>
 
 #include "pipeline/pipeline.h"
 
 namespace millrace::tools {
 
 /// Counts what the devices take.
-class MeteredFeed::Epoch final : public trainer::EpochFeed {
+class MeteredFeed::Epoch final : public WrappedEpochFeed {
  public:
   Epoch(std::unique_ptr<trainer::EpochFeed> feed, std::atomic<std::int64_t>& taken)
-      : feed_(std::move(feed)), taken_(taken) {}
+      : WrappedEpochFeed(std::move(feed)), taken_(taken) {}
 
   bool next(int replica, pipeline::Batch& batch) override {
-    const bool more = feed_->next(replica, batch);
+    const bool more = WrappedEpochFeed::next(replica, batch);
     if (more) taken_ += batch.num_valid;
     return more;
   }
-  void stop() override { feed_->stop(); }
-  bool drops_uneven() const override { return feed_->drops_uneven(); }
-  std::string busiest_stage() const override { return feed_->busiest_stage(); }
-  std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
-  std::int64_t refetched() const override { return feed_->refetched(); }
-  trainer::InputReport report() override { return feed_->report(); }
 
  private:
-  std::unique_ptr<trainer::EpochFeed> feed_;
   std::atomic<std::int64_t>& taken_;
 };
 
@@ -43,7 +36,7 @@ std::unique_ptr<trainer::EpochFeed> MeteredFeed::open(std::uint32_t epoch,
     MutexLock lock(mutex_);
     pipeline_ = nullptr;
   }
-  auto opened = feed_.open(epoch, from);
+  auto opened = WrappedFeed::open(epoch, from);
   if (elapsed() < before) taken_ = 0;
   MutexLock lock(mutex_);
   pipeline_ = feed_.pipeline();

@@ -10,24 +10,19 @@
 #include <utility>
 
 #include "io/base/thread_annotations.h"
+#include "tools/train/wrapped_feed.h"
 #include "trainer/feed.h"
 #include "trainer/prometheus_metrics.h"
 
 namespace millrace::tools {
 
-class MeteredFeed final : public trainer::Feed {
+class MeteredFeed final : public WrappedFeed {
  public:
   /// `feed` is borrowed.
-  explicit MeteredFeed(trainer::LoaderFeed& feed) : feed_(feed) {}
+  explicit MeteredFeed(trainer::LoaderFeed& feed) : WrappedFeed(feed), feed_(feed) {}
 
   std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
                                            const pipeline::Position* from) override;
-  void plan_epochs(std::int64_t end) override { feed_.plan_epochs(end); }
-  void set_landing(const device::Landing& landing) override { feed_.set_landing(landing); }
-  std::optional<pipeline::DataIdentity> identity() const override { return feed_.identity(); }
-  std::int64_t batch_size() const override { return feed_.batch_size(); }
-  std::int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
-
   /// Nullopt before the first open(), and while one is in progress.
   std::optional<trainer::InputState> state() const;
 

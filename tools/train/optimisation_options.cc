@@ -10,6 +10,7 @@
 #include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/values.h"
+#include "trainer/model.h"
 #include "trainer/schedule.h"
 #include "trainer/schedules/cosine.h"
 

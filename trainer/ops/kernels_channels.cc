@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trainer/ops/detail/chunks.h"
 #include "trainer/ops/detail/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -66,23 +67,13 @@ void ActivateRange(Storage storage, std::size_t begin, std::size_t end, const Ha
   with_type(storage, [&]<typename T>() HWY_ATTR { activate_range<T>(begin, end, of); });
 }
 
-// Calls f(lane, vector) for a block's channels.
-template <class F>
-HWY_INLINE void for_block(std::int64_t block, const F& f) {
-  const hn::CappedTag<float, 8> d;  // divides both sizes of blocks
-  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t lane = 0;
-  for (; lane + step <= block; lane += step) f(lane, d);
-  for (; lane < block; ++lane) f(lane, hn::CappedTag<float, 1>());
-}
-
 template <typename T>
 void scale_plane(const ScaleShape& shape, const ScaleForward& of, std::int64_t plane) {
   const T* factor = static_cast<const T*>(of.factor) + plane * shape.block;
   const std::int64_t first = plane * shape.pixels * shape.block;
   const T* x = static_cast<const T*>(of.x) + first;
   T* y = static_cast<T*>(of.y) + first;
-  for_block(shape.block, [&](std::int64_t lane, auto d) HWY_ATTR {
+  for_lanes(shape.block, [&](std::int64_t lane, auto d) HWY_ATTR {
     const auto by = load_values(d, factor + lane);
     for (std::int64_t at = lane; at < shape.pixels * shape.block; at += shape.block)
       store_values(hn::Mul(load_values(d, x + at), by), d, y + at);
@@ -97,7 +88,7 @@ void scale_back_plane(const ScaleShape& shape, const ScaleBackward& of, std::int
   const T* dy = static_cast<const T*>(of.dy) + first;
   T* dx = static_cast<T*>(of.dx) + first;
   T* dfactor = static_cast<T*>(of.dfactor) + plane * shape.block;
-  for_block(shape.block, [&](std::int64_t lane, auto d) HWY_ATTR {
+  for_lanes(shape.block, [&](std::int64_t lane, auto d) HWY_ATTR {
     const auto by = load_values(d, factor + lane);
     auto sum = hn::Zero(d);
     for (std::int64_t at = lane; at < shape.pixels * shape.block; at += shape.block) {
@@ -131,20 +122,12 @@ HWY_EXPORT(ActivateRange);
 HWY_EXPORT(ScalePlane);
 HWY_EXPORT(ScaleBackPlane);
 
-// Values per thread at least: with fewer, starting the team costs more than it saves.
-constexpr std::size_t kActivationChunk = 8192;
-
 }  // namespace
 
 void hard_activation(Storage storage, std::size_t count, const HardActivation& arguments) {
-  const auto chunks =
-      static_cast<std::ptrdiff_t>((count + kActivationChunk - 1) / kActivationChunk);
-#pragma omp parallel for schedule(static) if (chunks > 1)
-  for (std::ptrdiff_t i = 0; i < chunks; ++i) {
-    const std::size_t begin = static_cast<std::size_t>(i) * kActivationChunk;
-    HWY_DYNAMIC_DISPATCH(ActivateRange)
-    (storage, begin, std::min(count, begin + kActivationChunk), arguments);
-  }
+  in_chunks(count, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(ActivateRange)(storage, begin, end, arguments);
+  });
 }
 
 void clear_padding(const ImageShape& shape, std::size_t value_bytes, void* values) {

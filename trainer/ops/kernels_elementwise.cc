@@ -5,6 +5,7 @@
 
 #include "decode/array.h"
 #include "trainer/detail/flat_math.h"
+#include "trainer/ops/detail/chunks.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/primitives.h"
 
@@ -116,19 +117,6 @@ namespace {
 HWY_EXPORT(AddRange);
 HWY_EXPORT(KeepRange);
 HWY_EXPORT(MaskRange);
-
-// Values per thread at least: with fewer, starting the team costs more than it saves.
-constexpr std::size_t kChunk = 8192;
-
-template <typename Range>
-void in_chunks(std::size_t count, const Range& range) {
-  const auto chunks = static_cast<std::ptrdiff_t>((count + kChunk - 1) / kChunk);
-#pragma omp parallel for schedule(static) if (chunks > 1)
-  for (std::ptrdiff_t i = 0; i < chunks; ++i) {
-    const std::size_t begin = static_cast<std::size_t>(i) * kChunk;
-    range(begin, std::min(count, begin + kChunk));
-  }
-}
 
 // Calls draw(rng, flags) for each sample, with its own generator.
 template <typename Draw>

@@ -53,17 +53,6 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 namespace {
 
-// Calls f(lane, vector) for the channels of a block in whole vectors, and for the rest, which only
-// channels-last images have, one by one.
-template <class F>
-HWY_INLINE void for_lanes(std::int64_t block, const F& f) {
-  const hn::CappedTag<float, 8> d;  // divides both sizes of blocks
-  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t lane = 0;
-  for (; lane + step <= block; lane += step) f(lane, d);
-  for (; lane < block; ++lane) f(lane, hn::CappedTag<float, 1>());
-}
-
 template <typename T>
 void average(const PoolShape& shape, const Window& window, const T* x, T* y) {
   for_lanes(shape.block, [&](std::int64_t lane, auto d) HWY_ATTR {

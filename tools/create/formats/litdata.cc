@@ -11,6 +11,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
+#include "tools/create/chunked_records.h"
 #include "tools/create/formats/formats.h"
 #include "tools/create/record_source.h"
 #include "tools/create/record_values.h"
@@ -101,63 +102,27 @@ void add_leaf_names(const RecordJson& spec, const std::string& prefix,
   }
 }
 
-class LitRecords final : public Records {
+class LitRecords final : public ChunkedRecords {
  public:
-  explicit LitRecords(const std::string& folder) : folder_(folder) {
-    index_ = (std::filesystem::path(folder) / "index.json").string();
-    if (!std::filesystem::is_regular_file(index_))
+  explicit LitRecords(const std::string& folder)
+      : ChunkedRecords(folder, {.item = "item", .value = "value"}) {
+    const std::string index = (std::filesystem::path(folder) / "index.json").string();
+    if (!std::filesystem::is_regular_file(index))
       throw Error(ErrorCode::kInvalidArgument, folder + " has no index.json");
-    try {
-      read_index(read_index_json(index_));
-    } catch (Error& error) {
-      error.annotate({.url = index_});
-      throw;
-    }
-    for (const ItemChunk& chunk : chunks_)
-      if (chunk.packing == Packing::kPlain) chunk.check(ranges_);
-  }
-
-  std::uint64_t size() const override {
-    return chunks_.empty() ? 0 : chunks_.back().first + chunks_.back().count;
-  }
-  const std::vector<std::string>& columns() const override { return names_; }
-
-  std::vector<std::string> files() const override {
-    std::vector<std::string> files = {index_};
-    for (const ItemChunk& chunk : chunks_) files.push_back(chunk.path);
-    return files;
-  }
-
-  std::string place(std::uint64_t index) const override {
-    const ItemChunk& chunk = chunk_of(chunks_, index);
-    return fmt::format("{} item {}", chunk.path, index - chunk.first);
-  }
-
-  std::vector<RecordValue> read(std::uint64_t index,
-                                const std::vector<std::size_t>& columns) const override {
-    const ItemChunk& chunk = chunk_of(chunks_, index);
-    const std::vector<std::uint64_t> sizes(names_.size(), 0);
-    const auto parts = sized_parts(chunk.item(ranges_, index - chunk.first), sizes);
-    std::vector<RecordValue> values;
-    values.reserve(columns.size());
-    for (const std::size_t column : columns) {
-      try {
-        values.push_back(litdata_value(formats_[column], parts[column]));
-      } catch (const Error& error) {
-        throw Error(error.code(), "value " + printable(names_[column]) + ": " + error.message(),
-                    error.where());
-      }
-    }
-    return values;
+    open(index, [this](const RecordJson& found) { read_index(found); });
   }
 
  private:
+  RecordValue value_of(const std::string& format, const io::Bytes& data) const override {
+    return litdata_value(format, data);
+  }
+
   void read_index(const RecordJson& index) {
     if (!index.is_object() || !index.contains("chunks") || !index["chunks"].is_array() ||
         !index.contains("config") || !index["config"].is_object())
       throw Error(ErrorCode::kCorrupt, "not an index of LitData's: it has no chunks and config");
     read_config(index["config"]);
-    for (const RecordJson& chunk : index["chunks"]) add_chunk(chunk);
+    for (const RecordJson& chunk : index["chunks"]) take_chunk(chunk);
   }
 
   void read_config(const RecordJson& config) {
@@ -172,38 +137,35 @@ class LitRecords final : public Records {
     const RecordJson spec = at("data_spec");
     if (!formats.is_array() || formats.empty() || !spec.is_string())
       throw Error(ErrorCode::kCorrupt, "it does not say what the values are");
+    std::vector<std::string> encodings;
     for (const RecordJson& format : formats)
-      formats_.push_back(format.is_string() ? format.get<std::string>() : format.dump());
+      encodings.push_back(format.is_string() ? format.get<std::string>() : format.dump());
     packing_ = at("compression").is_null() ? Packing::kPlain : Packing::kPacked;
     const auto tree = parse_json<RecordJson>(spec.get_ref<const std::string&>(), "data_spec");
-    add_leaf_names(tree.is_array() && tree.size() == 2 ? tree[1] : tree, "", names_);
-    auto sorted = names_;
+    std::vector<std::string> names;
+    add_leaf_names(tree.is_array() && tree.size() == 2 ? tree[1] : tree, "", names);
+    auto sorted = names;
     std::sort(sorted.begin(), sorted.end());
-    if (names_.size() != formats_.size() ||
+    if (names.size() != encodings.size() ||
         std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
       throw Error(ErrorCode::kCorrupt, "the values' names and formats differ in number");
+    std::vector<std::uint64_t> sizes(names.size(), 0);
+    set_columns(std::move(names), std::move(encodings), std::move(sizes));
   }
 
-  void add_chunk(const RecordJson& chunk) {
+  void take_chunk(const RecordJson& chunk) {
     if (!chunk.is_object() || !chunk.contains("filename") || !chunk["filename"].is_string() ||
         !chunk.contains("chunk_size"))
       throw Error(ErrorCode::kCorrupt, "a chunk without a file or size");
-    const ItemChunk added{.path = path_inside(folder_, chunk["filename"].get<std::string>()),
-                          .packing = packing_,
-                          .count = json_integer<std::uint32_t>(chunk["chunk_size"], "chunk_size"),
-                          .first = size()};
+    ItemChunk added{.path = path_inside(folder(), chunk["filename"].get<std::string>()),
+                    .packing = packing_,
+                    .count = json_integer<std::uint32_t>(chunk["chunk_size"], "chunk_size")};
     if (!std::filesystem::is_regular_file(added.path))
       throw Error(ErrorCode::kNotFound, "no file is " + added.path);
-    if (added.count > 0) chunks_.push_back(added);
+    add_chunk(std::move(added));
   }
 
-  std::string folder_;
-  std::string index_;
-  FileRanges ranges_;
   Packing packing_ = Packing::kPlain;
-  std::vector<ItemChunk> chunks_;
-  std::vector<std::string> names_;
-  std::vector<std::string> formats_;
 };
 
 }  // namespace

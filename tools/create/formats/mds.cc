@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <tuple>
 #include <utility>
 
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
+#include "tools/create/chunked_records.h"
 #include "tools/create/formats/formats.h"
 #include "tools/create/record_source.h"
 #include "tools/create/record_values.h"
@@ -115,54 +115,18 @@ const RecordJson& mds_member(const RecordJson& object, const char* name,
   return *found;
 }
 
-class MdsRecords final : public Records {
+class MdsRecords final : public ChunkedRecords {
  public:
-  explicit MdsRecords(const std::string& folder) : folder_(folder) {
-    index_ = find_index(folder);
-    try {
-      read_index(read_index_json(index_));
-    } catch (Error& error) {
-      error.annotate({.url = index_});
-      throw;
-    }
-    for (const ItemChunk& chunk : chunks_)
-      if (chunk.packing == Packing::kPlain) chunk.check(ranges_);
-  }
-
-  std::uint64_t size() const override {
-    return chunks_.empty() ? 0 : chunks_.back().first + chunks_.back().count;
-  }
-  const std::vector<std::string>& columns() const override { return names_; }
-
-  std::vector<std::string> files() const override {
-    std::vector<std::string> files = {index_};
-    for (const ItemChunk& chunk : chunks_) files.push_back(chunk.path);
-    return files;
-  }
-
-  std::string place(std::uint64_t index) const override {
-    const ItemChunk& chunk = chunk_of(chunks_, index);
-    return fmt::format("{} sample {}", chunk.path, index - chunk.first);
-  }
-
-  std::vector<RecordValue> read(std::uint64_t index,
-                                const std::vector<std::size_t>& columns) const override {
-    const ItemChunk& chunk = chunk_of(chunks_, index);
-    const auto parts = sized_parts(chunk.item(ranges_, index - chunk.first), sizes_);
-    std::vector<RecordValue> values;
-    values.reserve(columns.size());
-    for (const std::size_t column : columns) {
-      try {
-        values.push_back(mds_value(encodings_[column], parts[column]));
-      } catch (const Error& error) {
-        throw Error(error.code(), "column " + printable(names_[column]) + ": " + error.message(),
-                    error.where());
-      }
-    }
-    return values;
+  explicit MdsRecords(const std::string& folder)
+      : ChunkedRecords(folder, {.item = "sample", .value = "column"}) {
+    open(find_index(folder), [this](const RecordJson& index) { read_index(index); });
   }
 
  private:
+  RecordValue value_of(const std::string& encoding, const io::Bytes& data) const override {
+    return mds_value(encoding, data);
+  }
+
   static std::string find_index(const std::string& folder) {
     const std::string index = (fs::path(folder) / "index.json").string();
     if (fs::is_regular_file(index)) return index;
@@ -180,7 +144,7 @@ class MdsRecords final : public Records {
       throw Error(ErrorCode::kUnsupported, "MDS of another version than 2");
     for (const RecordJson& shard : mds_member(index, "shards", &RecordJson::is_array))
       add_shard(shard);
-    if (chunks_.empty()) throw Error(ErrorCode::kCorrupt, "it lists no shard");
+    if (is_empty()) throw Error(ErrorCode::kCorrupt, "it lists no shard");
   }
 
   void add_shard(const RecordJson& shard) {
@@ -190,12 +154,11 @@ class MdsRecords final : public Records {
     add_columns(shard);
     const RecordJson& raw = mds_member(shard, "raw_data", &RecordJson::is_object);
     ItemChunk chunk{
-        .path = path_inside(folder_, mds_member(raw, "basename", &RecordJson::is_string)),
+        .path = path_inside(folder(), mds_member(raw, "basename", &RecordJson::is_string)),
         .count = json_integer<std::uint32_t>(mds_member(shard, "samples", &RecordJson::is_number),
-                                             "samples"),
-        .first = size()};
+                                             "samples")};
     if (!fs::is_regular_file(chunk.path)) take_packed(shard, chunk);
-    if (chunk.count > 0) chunks_.push_back(std::move(chunk));
+    add_chunk(std::move(chunk));
   }
 
   void take_packed(const RecordJson& shard, ItemChunk& chunk) const {
@@ -207,7 +170,7 @@ class MdsRecords final : public Records {
       if (by.starts_with(unknown))
         throw Error(ErrorCode::kUnsupported,
                     "shards packed by " + printable(by) + "; gz, bz2 and zstd are read");
-    chunk.path = path_inside(folder_, mds_member(*zip, "basename", &RecordJson::is_string));
+    chunk.path = path_inside(folder(), mds_member(*zip, "basename", &RecordJson::is_string));
     chunk.packing = Packing::kPacked;
     if (!fs::is_regular_file(chunk.path))
       throw Error(ErrorCode::kNotFound, "no file is " + chunk.path);
@@ -229,18 +192,8 @@ class MdsRecords final : public Records {
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
       throw Error(ErrorCode::kCorrupt, "two columns of one name");
-    if (names_.empty()) std::tie(names_, encodings_, sizes_) = std::tie(names, encodings, sizes);
-    if (std::tie(names_, encodings_, sizes_) != std::tie(names, encodings, sizes))
-      throw Error(ErrorCode::kUnsupported, "shards of different columns");
+    set_columns(std::move(names), std::move(encodings), std::move(sizes));
   }
-
-  std::string folder_;
-  std::string index_;
-  FileRanges ranges_;
-  std::vector<ItemChunk> chunks_;
-  std::vector<std::string> names_;
-  std::vector<std::string> encodings_;
-  std::vector<std::uint64_t> sizes_;  ///< 0: not fixed
 };
 
 }  // namespace

@@ -63,7 +63,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json to_json(const StepTimes& times) {
+Json step_times_json(const StepTimes& times) {
   Json json = Json::array();
   for (const StepTimes::Part& part : StepTimes::parts()) json.push_back(times.*part.value);
   return json;
@@ -76,7 +76,7 @@ StepTimes times_from(const Json& json) {
   return times;
 }
 
-Json to_json(const InputReport& input) {
+Json epoch_input_json(const InputReport& input) {
   Json stages = Json::array();
   for (const InputStage& one : input.stages)
     stages.push_back({one.name, one.samples, one.bytes, one.busy, one.waiting, one.threads});
@@ -105,10 +105,10 @@ InputReport input_from(const Json& json) {
 std::string to_text(const ProcessReport& report) {
   Json times = Json::array();
   for (const ReplicaTimes& one : report.times)
-    times.push_back({to_json(one.all), to_json(one.first)});
+    times.push_back({step_times_json(one.all), step_times_json(one.first)});
   return Json{{"samples", report.samples},     {"skipped", report.skipped},
               {"refetched", report.refetched}, {"times", std::move(times)},
-              {"stage", report.busiest_stage}, {"input", to_json(report.input)}}
+              {"stage", report.busiest_stage}, {"input", epoch_input_json(report.input)}}
       .dump();
 }
 

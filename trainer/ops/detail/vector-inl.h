@@ -78,6 +78,17 @@ HWY_INLINE void store_values(hn::Vec<D> values, D d, std::uint16_t* to) {
   hn::StoreU(hn::DemoteTo(half, hn::BitCast(word, round_bits(values, d))), half, to);
 }
 
+// Calls f(lane, vector) for the channels of a block in whole vectors, and for the rest, which only
+// channels-last images have, one by one.
+template <class F>
+HWY_INLINE void for_lanes(std::int64_t block, const F& f) {
+  const hn::CappedTag<float, 8> d;  // divides both sizes of blocks
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t lane = 0;
+  for (; lane + step <= block; lane += step) f(lane, d);
+  for (; lane < block; ++lane) f(lane, hn::CappedTag<float, 1>());
+}
+
 }  // namespace millrace::trainer::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
