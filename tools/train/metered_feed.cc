@@ -34,6 +34,7 @@ std::unique_ptr<trainer::EpochFeed> MeteredFeed::open(std::uint32_t epoch,
   const auto before = elapsed();
   {
     MutexLock lock(mutex_);
+    last_ = now();
     pipeline_ = nullptr;
   }
   auto opened = WrappedFeed::open(epoch, from);
@@ -43,10 +44,14 @@ std::unique_ptr<trainer::EpochFeed> MeteredFeed::open(std::uint32_t epoch,
   return std::make_unique<Epoch>(std::move(opened), taken_);
 }
 
-// Batches that are dropped on their way to the devices are not known of.
 std::optional<trainer::InputState> MeteredFeed::state() const {
   MutexLock lock(mutex_);
-  if (pipeline_ == nullptr) return {};
+  return now();
+}
+
+// Batches that are dropped on their way to the devices are not known of.
+std::optional<trainer::InputState> MeteredFeed::now() const {
+  if (pipeline_ == nullptr) return last_;
   trainer::InputState state{.statistics = pipeline_->statistics()};
   const auto handed_out = static_cast<std::int64_t>(state.statistics.samples);
   if (pipeline_->options().batch.uneven != pipeline::Uneven::kDrop)

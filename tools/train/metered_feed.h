@@ -23,17 +23,21 @@ class MeteredFeed final : public WrappedFeed {
 
   std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
                                            const pipeline::Position* from) override;
-  /// Nullopt before the first open(), and while one is in progress.
+  /// Nullopt before the first open(); while another one is in progress, what was before it, so that
+  /// nobody who looks then finds an input gone.
   std::optional<trainer::InputState> state() const;
 
  private:
   class Epoch;
+
+  std::optional<trainer::InputState> now() const MILLRACE_REQUIRES(mutex_);
 
   trainer::LoaderFeed& feed_;
   std::atomic<std::int64_t> taken_ = 0;  ///< samples, by the devices, of the present pipeline
   mutable Mutex mutex_;
   /// The feed's, while it may be looked at: from the end of an open() to the next one.
   const pipeline::Pipeline* pipeline_ MILLRACE_GUARDED_BY(mutex_) = nullptr;
+  std::optional<trainer::InputState> last_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::tools
