@@ -3,6 +3,7 @@
 #   tools/test.sh                        the release preset: what a change must pass
 #   tools/test.sh long                   the tests that take minutes each, on the release build
 #   tools/test.sh dev asan tsan clang    those presets instead
+#   tools/test.sh --again ...            what fails runs once more, alone: for machines that others load, too
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +15,8 @@ data="$PWD/../shared/data"
 if [[ -z ${MILLRACE_TEST_DATA:-} && -d $data ]]; then export MILLRACE_TEST_DATA=$data; fi
 export MILLRACE_ORACLE_PYTHON=${MILLRACE_ORACLE_PYTHON:-$PWD/build/oracle/bin/python}
 
+again=
+if [[ ${1:-} == --again ]]; then again=1 && shift; fi
 presets=("$@")
 if ((${#presets[@]} == 0)); then presets=(release); fi
 for preset in "${presets[@]}"; do
@@ -22,5 +25,9 @@ for preset in "${presets[@]}"; do
   if [[ $preset == long ]]; then configure=release; fi
   cmake --preset "$configure" >build/configure.log || { cat build/configure.log; exit 1; }
   cmake --build --preset "$preset"
-  ctest --preset "$preset"
+  ctest --preset "$preset" || {
+    [[ $again ]] || exit 1
+    echo "== $preset: what failed, alone"
+    ctest --preset "$preset" --rerun-failed -j 1
+  }
 done
