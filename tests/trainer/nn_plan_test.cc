@@ -3,7 +3,10 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "decode/array.h"
 #include "io/base/error.h"
@@ -64,6 +67,19 @@ TEST(Plan, GivesTheSameBitsForTheSameStep) {
   network.forward({image});
   network.backward(by);
   EXPECT_TRUE(std::ranges::equal(network.gradients(), first));
+}
+
+// Rounding must not carry into the sign, whatever bits a NaN of the input has.
+TEST(Plan, KeepsAnyNaNInBfloat16) {
+  GraphBuilder builder;
+  const Value x = builder.input("image", {3, 8, 8});
+  builder.output(
+      "y", builder.flatten("flatten", builder.conv2d("conv", x, {.channels = 5, .kernel = 3})));
+  Network network(builder.build(), {.batch_size = 1, .precision = Precision::kBFloat16});
+  for (const std::uint32_t bits : {0x7FFFFFFFU, 0xFFFFFFFFU, 0x7FC00001U}) {
+    std::vector<float> image(8 * 8 * 3, std::bit_cast<float>(bits));
+    for (const float y : network.forward({image}).data) EXPECT_TRUE(std::isnan(y)) << bits;
+  }
 }
 
 TEST(Plan, KeepsNoMemoryAfterTheFirstStep) {

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "decode/array.h"
-#include "trainer/detail/flat_math.h"
 #include "trainer/ops/detail/chunks.h"
 #include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/primitives.h"
@@ -79,6 +77,28 @@ HWY_INLINE std::size_t keep_in(D d, std::size_t begin, std::size_t end, const Ke
   return begin;
 }
 
+// Any NaN stays one: whoever sent an image may have set the bits that rounding would carry from.
+template <class D>
+HWY_INLINE std::size_t round_in(D d, std::size_t begin, std::size_t end, float* values) {
+  const std::size_t lanes = hn::Lanes(d);
+  for (; begin + lanes <= end; begin += lanes) {
+    const auto value = hn::LoadU(d, values + begin);
+    const auto nearest = hn::IfThenElse(hn::IsNaN(value), hn::NaN(d), rounded(value, d));
+    hn::StoreU(nearest, d, values + begin);
+  }
+  return begin;
+}
+
+template <class D>
+HWY_INLINE std::size_t widen_in(D d, std::size_t begin, std::size_t end, const std::uint16_t* from,
+                                float* to) {
+  const std::size_t lanes = hn::Lanes(d);
+  for (; begin + lanes <= end; begin += lanes) {
+    hn::StoreU(load_values(d, from + begin), d, to + begin);
+  }
+  return begin;
+}
+
 template <typename T>
 void keep_range(std::size_t begin, std::size_t end, const KeepArguments& args) {
   keep_in<One, T>(One(), keep_in<Wide, T>(Wide(), begin, end, args), end, args);
@@ -106,6 +126,14 @@ void MaskRange(Storage storage, std::size_t begin, std::size_t end, const MaskAr
   with_type(storage, [&]<typename T>() HWY_ATTR { mask_range<T>(begin, end, args); });
 }
 
+void RoundRange(std::size_t begin, std::size_t end, float* values) {
+  round_in(One(), round_in(Wide(), begin, end, values), end, values);
+}
+
+void WidenRange(std::size_t begin, std::size_t end, const std::uint16_t* from, float* to) {
+  widen_in(One(), widen_in(Wide(), begin, end, from, to), end, from, to);
+}
+
 }  // namespace
 }  // namespace millrace::trainer::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -117,6 +145,8 @@ namespace {
 HWY_EXPORT(AddRange);
 HWY_EXPORT(KeepRange);
 HWY_EXPORT(MaskRange);
+HWY_EXPORT(RoundRange);
+HWY_EXPORT(WidenRange);
 
 // Calls draw(rng, flags) for each sample, with its own generator.
 template <typename Draw>
@@ -179,7 +209,7 @@ void draw_keep_samples(const nn::BatchKey& key, float probability, std::int64_t 
 void round_to_bfloat16(const dnnl::memory& memory) {
   auto* values = static_cast<float*>(memory.get_data_handle());
   in_chunks(padded_values(memory), [&](std::size_t begin, std::size_t end) {
-    flat::round_to_bf16({values + begin, end - begin});
+    HWY_DYNAMIC_DISPATCH(RoundRange)(begin, end, values);
   });
 }
 
@@ -187,7 +217,7 @@ void widen_bfloat16(const dnnl::memory& from, const dnnl::memory& to) {
   const auto* bits = static_cast<const std::uint16_t*>(from.get_data_handle());
   auto* values = static_cast<float*>(to.get_data_handle());
   in_chunks(padded_values(to), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) values[i] = decode::from_bfloat16(bits[i]);
+    HWY_DYNAMIC_DISPATCH(WidenRange)(begin, end, bits, values);
   });
 }
 
