@@ -26,6 +26,7 @@
 #include "tools/values.h"
 #ifdef MILLRACE_HAS_MPI
 #include "trainer/mpi/mpi_processes.h"
+#include "trainer/pjrt/transport_store.h"
 #endif
 
 namespace millrace::tools {
@@ -110,10 +111,16 @@ class RunProcesses::Started {
                 fmt::format("{}={}, but MPI finds {}: start with mpirun, or srun --mpi=pmix",
                             launched.variable, launched.count, processes_.processes()));
   }
+  device::pjrt::Network network() {
+    const int process = processes_.process();
+    return {process, processes_.processes(),
+            trainer::make_transport_store(processes_.transport(), process, processes_.processes())};
+  }
   std::unique_ptr<trainer::Cluster> make_cluster(int devices,
                                                  const trainer::ClusterOptions& options) {
     return trainer::make_cluster(processes_.topology(devices), processes_.transport(), options);
   }
+  int process() const { return processes_.process(); }
   const std::string& host() const { return processes_.host(); }
   const std::vector<std::string>& hosts() const { return processes_.hosts(); }
   bool ended_by_another() const { return processes_.ended_by_another(); }
@@ -141,10 +148,12 @@ class RunProcesses::Started {
                             "machine has",
                             launched.variable, launched.count));
   }
+  device::pjrt::Network network() const { return {}; }
   std::unique_ptr<trainer::Cluster> make_cluster(int /*devices*/,
                                                  const trainer::ClusterOptions& /*options*/) {
     return nullptr;
   }
+  int process() const { return 0; }
   std::string host() const { return {}; }
   std::vector<std::string> hosts() const { return {}; }
   bool ended_by_another() const { return false; }
@@ -175,20 +184,25 @@ void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
 
 RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
     : peer_timeout_(options.peer_timeout), kind_(options.devices.kind) {
+  start(options, context);
   int wanted = options.devices.count();
   if (!options.devices.is_cores()) {
-    Context own{.out = context.out, .log = context.log, .stop = context.stop};
-    const auto launched = launched_processes(process_environment());
-    if (launched && launched->process != 0) own.log = {};
-    devices_ = start_devices(options.devices, options.plugins, {}, own);
+    start_plugin(options, context);
     wanted = static_cast<int>(devices().size());
   }
-  join(wanted, options, context);
+  join(wanted, options);
   Share share;
-  guard(context, [&] { share = compare(wanted, context); });
+  guard(context, [&] {
+    share = compare(wanted, context);
+    connect(options);
+  });
   if (!devices_) devices_ = start_devices(options.devices, {}, {.num_cores = share.cores}, context);
   cores_ = share.cores;
   if (!is_first()) context.log = {};
+  if (!devices_->assignment.empty())
+    context.log.info(
+        fmt::format("the plugin connects the devices of {}",
+                    counted(static_cast<std::uint64_t>(topology().processes), "process")));
   if (is_spread())
     context.log = Log::to_function(
         [log = context.log, host = started_->host()](LogLevel level, const std::string& line) {
@@ -202,7 +216,7 @@ RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
       counted(static_cast<std::uint64_t>(topology().node_processes), "process")));
 }
 
-void RunProcesses::join(int devices, const ProcessOptions& options, Context& context) {
+void RunProcesses::start(const ProcessOptions& options, Context& context) {
   const Environment environment = process_environment();
   const auto launched = launched_processes(environment);
   has_launcher_ = launched.has_value();
@@ -210,12 +224,72 @@ void RunProcesses::join(int devices, const ProcessOptions& options, Context& con
     context.says_failure = launched->process == 0;  // an error here is the same on all processes
     check_connected(*launched, environment);
     started_ = std::make_unique<Started>(*launched, peer_times(options), context);
-    cluster_ = started_->make_cluster(devices, options.cluster);
     context.says_failure = true;
+    // How many devices there are is not known yet: plugins that are told of each other start as
+    // one.
+    join(1, options);
+    const std::string own = options.devices.is_told_of_others(options.plugins) ? "told" : "alone";
+    guard(context, [&] {
+      const std::vector<std::string> all = gather(*cluster_, own);
+      require_on_all(std::ranges::count(all, own) == std::ssize(all),
+                     "--devices, --plugin-network: a plugin that connects processes is needed on "
+                     "each of them");
+    });
   } else {
     refuse_launcher(environment);
-    cluster_ = trainer::make_local_cluster(devices);
   }
+}
+
+void RunProcesses::require_on_all(bool is_so, const std::string& otherwise) {
+  if (is_so) return;
+  cluster_->fail_alike();
+  throw Error(ErrorCode::kInvalidArgument, otherwise);
+}
+
+/// Where it fails on one process, none goes on: those of the others may be waiting for it.
+void RunProcesses::start_plugin(const ProcessOptions& options, Context& context) {
+  Context own{.out = context.out, .log = context.log, .stop = context.stop};
+  device::pjrt::Network network;
+  if (started_ && started_->process() > 0) own.log = {};
+  if (started_ && options.devices.is_told_of_others(options.plugins)) network = started_->network();
+  const auto start = [&] {
+    devices_ = start_devices(options.devices, options.plugins, {}, own, network);
+  };
+  if (!started_) return start();
+  try {
+    guard(context, [&] { trainer::all_do(*cluster_, start); });
+  } catch (const std::exception&) {
+    if (network.store) network.store->stop();
+    throw;
+  }
+}
+
+void RunProcesses::join(int devices, const ProcessOptions& options) {
+  cluster_ = started_ ? started_->make_cluster(devices, options.cluster)
+                      : trainer::make_local_cluster(devices);
+}
+
+void RunProcesses::connect(const ProcessOptions& options) {
+  if (is_alone() || devices_ == std::nullopt || devices_->client == nullptr) return;
+  const device::pjrt::Client& client = *devices_->client;
+  std::vector<std::string> own;
+  for (const auto& device : client.devices()) own.push_back(std::to_string(device.id));
+  std::vector<std::int64_t> all;
+  for (const std::string& ids : gather(*cluster_, fmt::format("{}", fmt::join(own, " ")))) {
+    std::istringstream numbers(ids);
+    for (std::int64_t id = 0; numbers >> id;) all.push_back(id);
+  }
+  const bool has_all = std::ranges::all_of(all, [&](std::int64_t id) {
+    return std::ranges::find(client.all_devices(), id) != client.all_devices().end();
+  });
+  // Those that nothing connects each count themselves as the first process.
+  const std::string place = has_all ? std::to_string(client.process()) : "none";
+  const std::vector<std::string> places = gather(*cluster_, place);
+  const std::set<std::string> different(places.begin(), places.end());
+  const bool connects = different.size() == places.size() && !different.contains("none");
+  require_on_all(connects || options.plugins.network != "yes",
+                 "--plugin-network yes: the plugin has not connected the processes' devices");
+  if (connects && options.plugins.network != "no") devices_->assignment = std::move(all);
 }
 
 RunProcesses::~RunProcesses() = default;
@@ -295,9 +369,10 @@ void RunProcesses::check_own_devices() {
   for (const std::string& all : gather(*cluster_, mine)) {
     std::istringstream lines(all);
     for (std::string line; std::getline(lines, line);)
-      require(seen.insert(line).second,
-              fmt::format("{} is used by two processes: give each its own, as --devices {}:[0]",
-                          line, kind_));
+      require_on_all(
+          seen.insert(line).second,
+          fmt::format("{} is used by two processes: give each its own, as --devices {}:[0]", line,
+                      kind_));
   }
 }
 

@@ -81,7 +81,14 @@ class RunProcesses {
   class Started;
   struct Share;
 
-  void join(int devices, const ProcessOptions& options, Context& context);
+  void start(const ProcessOptions& options, Context& context);
+  /// Throws: InvalidArgument on all processes, which all call it alike, unless `is_so`.
+  void require_on_all(bool is_so, const std::string& otherwise);
+  void start_plugin(const ProcessOptions& options, Context& context);
+  void join(int devices, const ProcessOptions& options);
+  /// Makes the devices of all processes one program's, where the plugin connects them. A
+  /// collective. Throws: InvalidArgument, on all processes, if it has to and does not.
+  void connect(const ProcessOptions& options);
   /// This process's share of its machine's cores. Throws: InvalidArgument on all processes where
   /// one has other options, or is another build of the program.
   Share compare(int devices, const Context& context);

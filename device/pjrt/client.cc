@@ -5,6 +5,7 @@
 
 #include "device/pjrt/detail/api.h"
 #include "device/pjrt/detail/compile.h"
+#include "device/pjrt/detail/key_value_callbacks.h"
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
@@ -35,28 +36,39 @@ PJRT_Buffer_Type type_of(decode::DType dtype) {
 struct Client::State {
   ApiPointer api;
   Patience patience;
+  std::shared_ptr<KeyValueStore> store;  // which the plugin's threads ask
   OwnedClient client;
   std::string platform;
   std::string platform_version;
   std::vector<PJRT_Device*> handles;
   std::vector<DeviceInfo> devices;
+  std::vector<std::int64_t> all_devices;
+  int process = 0;
 
   State(const Plugin& plugin, const ClientOptions& options)
       : api(plugin.api()),
         patience{.limit = options.limit, .log = options.log},
+        store(options.network.store),
         client(*api, create(options)) {
     describe(options.devices);
+    find_others();
   }
 
  private:
   PJRT_Client* create(const ClientOptions& options) const {
-    const std::string name = "cpu_device_count";
-    const PJRT_NamedValue count = named(name, options.cpu_devices);
+    static const std::string kCount = "cpu_device_count";
+    static const std::string kNode = "node_id";
+    static const std::string kNodes = "num_nodes";
+    std::vector<PJRT_NamedValue> settings;
     auto arguments = arguments_of<functions::Client_Create>();
-    if (options.cpu_devices > 0) {
-      arguments.create_options = &count;
-      arguments.num_options = 1;
+    if (options.cpu_devices > 0) settings.push_back(named(kCount, options.cpu_devices));
+    if (store != nullptr) {
+      settings.push_back(named(kNode, std::int64_t{options.network.process}));
+      settings.push_back(named(kNodes, std::int64_t{options.network.processes}));
+      set_callbacks(arguments, *store);
     }
+    arguments.create_options = settings.data();
+    arguments.num_options = settings.size();
     api->call<functions::Client_Create>(arguments, api->file() + ": the plugin failed to start");
     return arguments.client;
   }
@@ -77,6 +89,23 @@ struct Client::State {
     for (PJRT_Device* const device : handles) devices.push_back(describe(device));
   }
 
+  // A plugin that says nothing of others connects none.
+  void find_others() {
+    for (const DeviceInfo& own : devices) all_devices.push_back(own.id);
+    if (!api->has<functions::Client_Devices>() || !api->has<functions::Client_ProcessIndex>())
+      return;
+    auto index = arguments_of<functions::Client_ProcessIndex>();
+    index.client = client.get();
+    api->call<functions::Client_ProcessIndex>(index, "the process's number");
+    process = index.process_index;
+    auto list = arguments_of<functions::Client_Devices>();
+    list.client = client.get();
+    api->call<functions::Client_Devices>(list, "the devices of all processes");
+    if (list.num_devices > 0) all_devices.clear();
+    for (PJRT_Device* const device : std::span(list.devices, list.num_devices))
+      all_devices.push_back(description_of(device).id);
+  }
+
   std::vector<PJRT_Device*> chosen(std::span<PJRT_Device* const> all,
                                    const std::vector<std::int64_t>& wanted) const {
     if (wanted.empty()) return {all.begin(), all.end()};
@@ -91,11 +120,15 @@ struct Client::State {
     return some;
   }
 
-  DeviceInfo describe(PJRT_Device* device) const {
+  DeviceInfo description_of(PJRT_Device* device) const {
     auto get = arguments_of<functions::Device_GetDescription>();
     get.device = device;
     api->call<functions::Device_GetDescription>(get, "a device's description");
-    DeviceInfo info = device_info(*api, get.device_description);
+    return device_info(*api, get.device_description);
+  }
+
+  DeviceInfo describe(PJRT_Device* device) const {
+    DeviceInfo info = description_of(device);
     info.memory = memory_of(device);
     return info;
   }
@@ -160,10 +193,11 @@ struct Program::State {
   std::size_t replicas;
   std::size_t results;
 
-  State(std::shared_ptr<Client::State> owner, PJRT_LoadedExecutable* handle, int of_replicas)
+  State(std::shared_ptr<Client::State> owner, PJRT_LoadedExecutable* handle,
+        const CompileOptions& options)
       : client(std::move(owner)),
         executable(*client->api, handle),
-        replicas(static_cast<std::size_t>(of_replicas)),
+        replicas(count_own(options)),
         results(count_results()) {}
 
   /// `device`: of a portable program; null otherwise.
@@ -171,6 +205,14 @@ struct Program::State {
                                        PJRT_Device* device) const;
 
  private:
+  // Of the replicas, those on this process's devices.
+  std::size_t count_own(const CompileOptions& options) const {
+    const std::vector<std::int64_t> ids = assigned(options, client->devices);
+    return static_cast<std::size_t>(std::ranges::count_if(client->devices, [&](const auto& own) {
+      return std::ranges::find(ids, own.id) != ids.end();
+    }));
+  }
+
   std::size_t count_results() const {
     const Api& api = *client->api;
     auto get = arguments_of<functions::LoadedExecutable_GetExecutable>();
@@ -246,7 +288,8 @@ std::vector<std::vector<Buffer>> Program::State::run(
 
 std::vector<std::vector<Buffer>> Program::run(
     const std::vector<std::vector<const Buffer*>>& arguments) const {
-  MILLRACE_CHECK(arguments.size() == state_->replicas, "a program has arguments for each replica");
+  MILLRACE_CHECK(arguments.size() == state_->replicas,
+                 "a program has arguments for each of the process's replicas");
   return state_->run(arguments, nullptr);
 }
 
@@ -263,6 +306,8 @@ Client::~Client() = default;
 const std::string& Client::platform() const { return state_->platform; }
 const std::string& Client::platform_version() const { return state_->platform_version; }
 const std::vector<DeviceInfo>& Client::devices() const { return state_->devices; }
+const std::vector<std::int64_t>& Client::all_devices() const { return state_->all_devices; }
+int Client::process() const { return state_->process; }
 
 Buffer Client::copy_in(std::size_t device, const HostArray& array) const {
   MILLRACE_CHECK(device < state_->handles.size(), "a device of this client");
@@ -292,7 +337,7 @@ Program Client::compile(std::string_view stablehlo, const CompileOptions& option
   arguments.compile_options = settings.data();
   arguments.compile_options_size = settings.size();
   state_->api->call<functions::Client_Compile>(arguments, "a program's compilation");
-  return Program(std::make_unique<Program::State>(state_, arguments.executable, options.replicas));
+  return Program(std::make_unique<Program::State>(state_, arguments.executable, options));
 }
 
 Program Client::load(std::string_view serialised, const CompileOptions& options) const {
@@ -306,8 +351,7 @@ Program Client::load(std::string_view serialised, const CompileOptions& options)
   arguments.overridden_serialized_compile_options = settings.data();
   arguments.overridden_serialized_compile_options_size = settings.size();
   state_->api->call<functions::Executable_DeserializeAndLoad>(arguments, "a compiled program");
-  return Program(
-      std::make_unique<Program::State>(state_, arguments.loaded_executable, options.replicas));
+  return Program(std::make_unique<Program::State>(state_, arguments.loaded_executable, options));
 }
 
 }  // namespace millrace::device::pjrt

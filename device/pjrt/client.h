@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "decode/array.h"
+#include "device/pjrt/key_value_store.h"
 #include "device/pjrt/plugin.h"
 #include "io/base/log.h"
 
@@ -40,6 +41,9 @@ struct ClientOptions {
   std::int64_t cpu_devices = 0;
   /// Which of this process's the client has, by their places among them; empty: all.
   std::vector<std::int64_t> devices = {};
+  /// Processes whose devices the plugin is to connect: asked of plugins that can (GPUs'); a TPU
+  /// pod's finds its own.
+  Network network = {};
   /// How long a device may take for what is waited for; 0: without limit. After two seconds the log
   /// says for what.
   std::chrono::seconds limit{600};
@@ -76,6 +80,8 @@ class Buffer {
 
 struct CompileOptions {
   int replicas = 1;  ///< of which each runs on a device of its own, the first ones
+  /// Or on these, DeviceInfo::id of each, also of other processes that the plugin has connected.
+  std::vector<std::int64_t> assignment = {};
   /// Runs on any one device (run_on()) instead.
   bool portable = false;
   /// XLA's own flags: {"xla_gpu_autotune_level", 0}.
@@ -89,8 +95,9 @@ class Program {
   Program& operator=(Program&&) noexcept;
   ~Program();
 
-  /// Runs it on all replicas' devices: arguments[r] are replica r's, in the program's order, and
-  /// results[r] what it returns. Returns while the devices may still work. Arguments that the
+  /// Runs it on all devices of this process: arguments[r] are those of its replica r, in the
+  /// program's order, and results[r] what it returns. Where other processes have replicas, all call
+  /// it. Returns while the devices may still work. Arguments that the
   /// program donates (its attributes say which) are consumed: they are lost even if this throws.
   std::vector<std::vector<Buffer>> run(
       const std::vector<std::vector<const Buffer*>>& arguments) const;
@@ -122,6 +129,10 @@ class Client {
   const std::string& platform_version() const;  ///< the plugin's own text, of one line or more
   /// Those of this process, or of them those that it was made with.
   const std::vector<DeviceInfo>& devices() const;
+  /// DeviceInfo::id of all processes' devices; this process's alone where nothing connects them.
+  const std::vector<std::int64_t>& all_devices() const;
+  /// By the plugin's own count: 0 where nothing connects them.
+  int process() const;
 
   /// Copies an array to the memory of devices()[device]. Throws: Exhausted.
   Buffer copy_in(std::size_t device, const HostArray& array) const;

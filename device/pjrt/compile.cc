@@ -32,14 +32,12 @@ PJRT_NamedValue without_value(const std::string& name) {
   return setting;
 }
 
-/// Replica r on devices[r].
-std::string assignment_of(const std::vector<DeviceInfo>& devices, int replicas) {
+/// Replica r on device ids[r].
+std::string assignment_of(const std::vector<std::int64_t>& ids) {
   std::string computation;
-  for (int replica = 0; replica < replicas; ++replica)
-    put_number(computation, 1,
-               static_cast<std::uint64_t>(devices[static_cast<std::size_t>(replica)].id));
+  for (const std::int64_t id : ids) put_number(computation, 1, static_cast<std::uint64_t>(id));
   std::string assignment;
-  put_number(assignment, 1, static_cast<std::uint64_t>(replicas));
+  put_number(assignment, 1, ids.size());
   put_number(assignment, 2, 1);
   put_message(assignment, 3, computation);
   return assignment;
@@ -85,16 +83,25 @@ PJRT_Program program_of(std::string_view stablehlo) {
   return program;
 }
 
-std::string compile_options(const CompileOptions& options, const std::vector<DeviceInfo>& devices) {
+std::vector<std::int64_t> assigned(const CompileOptions& options,
+                                   const std::vector<DeviceInfo>& devices) {
+  if (!options.assignment.empty()) return options.assignment;
   const int replicas = options.replicas;
   if (replicas < 1 || static_cast<std::size_t>(replicas) > devices.size())
     throw Error(ErrorCode::kInvalidArgument,
                 counted(static_cast<std::uint64_t>(std::max(replicas, 0)), "replica") + " on " +
                     counted(devices.size(), "device"));
+  std::vector<std::int64_t> ids;
+  for (int r = 0; r < replicas; ++r) ids.push_back(devices[static_cast<std::size_t>(r)].id);
+  return ids;
+}
+
+std::string compile_options(const CompileOptions& options, const std::vector<DeviceInfo>& devices) {
+  const std::vector<std::int64_t> ids = assigned(options, devices);
   std::string build;
-  put_number(build, 4, static_cast<std::uint64_t>(replicas));
+  put_number(build, 4, ids.size());
   put_number(build, 5, 1);
-  if (!options.portable) put_message(build, 9, assignment_of(devices, replicas));
+  if (!options.portable) put_message(build, 9, assignment_of(ids));
   std::string settings;
   put_message(settings, 3, build);
   if (options.portable) put_number(settings, 4, 1);

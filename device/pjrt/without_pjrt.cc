@@ -49,6 +49,8 @@ Client::~Client() = default;
 const std::string& Client::platform() const { refuse(); }
 const std::string& Client::platform_version() const { refuse(); }
 const std::vector<DeviceInfo>& Client::devices() const { refuse(); }
+const std::vector<std::int64_t>& Client::all_devices() const { refuse(); }
+int Client::process() const { refuse(); }
 Buffer Client::copy_in(std::size_t, const HostArray&) const { refuse(); }
 Program Client::compile(std::string_view, const CompileOptions&) const { refuse(); }
 Program Client::load(std::string_view, const CompileOptions&) const { refuse(); }

@@ -1,6 +1,7 @@
 // A plugin that does what the environment says: FAKE_PLUGIN=no_table, version, short, fails, stuck,
 // aborts, writes (to standard output) or empty; broken is the plugin FAKE_PLUGIN_REAL, whose
-// programs fail after FAKE_PLUGIN_RUNS runs, and mute the same, which then never answers.
+// programs fail after FAKE_PLUGIN_RUNS runs, mute the same, which then never answers, and network
+// the same, which connects processes.
 #include <dlfcn.h>
 #include <pjrt_c_api.h>
 #include <unistd.h>
@@ -11,10 +12,7 @@
 #include <cstring>
 #include <string_view>
 
-struct PJRT_Error {
-  const char* message;
-  PJRT_Error_Code code;
-};
+#include "tests/device/network_plugin.h"
 
 namespace {
 
@@ -81,11 +79,16 @@ PJRT_Error* tell_when_ready(PJRT_Event_OnReady_Args* args) {
   return runs_left < 0 && mode() == "mute" ? nullptr : real.PJRT_Event_OnReady(args);
 }
 
-void wrap_real(PJRT_Api& table) {
+bool load_real() {
   using GetTable = const PJRT_Api* (*)();
   void* const library = ::dlopen(std::getenv("FAKE_PLUGIN_REAL"), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return;
+  if (library == nullptr) return false;
   real = *reinterpret_cast<GetTable>(::dlsym(library, "GetPjrtApi"))();
+  return true;
+}
+
+void wrap_real(PJRT_Api& table) {
+  if (!load_real()) return;
   runs_left = std::atoi(std::getenv("FAKE_PLUGIN_RUNS"));
   table = real;
   table.PJRT_Error_Message = real_message;
@@ -136,6 +139,10 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   table = make_table();
   if (mode() == "no_table") return nullptr;
   if (mode() == "broken" || mode() == "mute") wrap_real(table);
+  if (mode() == "network" && load_real()) {
+    table = real;
+    millrace::testing::connect_processes(table);
+  }
   if (mode() == "version") table.pjrt_api_version.major_version = 9;
   if (mode() == "short") table.struct_size = offsetof(PJRT_Api, PJRT_Client_Compile);
   return &table;

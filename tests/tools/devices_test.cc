@@ -140,6 +140,71 @@ TEST(DeviceRun, TrainsAndGoesOnWithTheCpusCores) {
   for (std::size_t i = 0; i < here.size(); ++i) EXPECT_EQ(here[i]["key"], there[i]["key"]);
 }
 
+/// A program's words before millrace's own: none, or an mpirun of two processes.
+using Launcher = std::vector<std::string>;
+
+class ConnectedRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (run({"--version"}, kTwo).status != 0) GTEST_SKIP() << "mpirun starts nothing";
+  }
+
+  /// `devices`: the options that choose them.
+  ProcessResult train(const std::string& folder, const Launcher& launcher,
+                      const std::vector<std::string>& devices) {
+    std::vector<std::string> words = {"train",      shards_, "--model",      "lenet",
+                                      "--channels", "3",     "--batch-size", "8",
+                                      "--epochs",   "1",     "--run-dir",    dir_ / folder};
+    words.insert(words.end(), devices.begin(), devices.end());
+    return run(words, launcher);
+  }
+  std::string weights(const std::string& folder) const {
+    return read_file(dir_ / (folder + "/checkpoints/last/model.safetensors"));
+  }
+
+  const Launcher kTwo = {"mpirun", "--oversubscribe", "-np", "2"};
+  const std::vector<std::string> kConnected = {"--devices", "fake:1", "--plugin",
+                                               MILLRACE_FAKE_PLUGIN};
+
+ private:
+  ProcessResult run(const std::vector<std::string>& words, Launcher all) {
+    all.push_back(MILLRACE_PROGRAM);
+    all.insert(all.end(), words.begin(), words.end());
+    return run_process(all, {.environment = {{"XDG_CACHE_HOME", dir_ / "cache"},
+                                             {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                             {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                             {"FAKE_PLUGIN", "network"},
+                                             {"FAKE_PLUGIN_REAL", MILLRACE_CPU_PLUGIN}}});
+  }
+
+  TempDir dir_;
+  std::string shards_ = make_set(dir_, 60, 15);
+};
+
+// Sixty samples in batches of eight: the last batches are padded.
+TEST_F(ConnectedRun, IsOneProgramOnTheDevicesOfAllProcesses) {
+  std::vector<std::string> devices = kConnected;
+  devices.insert(devices.end(), {"--plugin-network", "yes"});
+  const ProcessResult two = train("two", kTwo, devices);
+  ASSERT_EQ(two.status, 0) << two.err;
+  EXPECT_THAT(two.err, HasSubstr("the plugin connects the devices of 2 processes"));
+  const ProcessResult one =
+      train("one", {}, {"--devices", "xla-cpu:2", "--plugin", MILLRACE_CPU_PLUGIN});
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(weights("two"), weights("one"));
+}
+
+TEST_F(ConnectedRun, IsRefusedWhereThePluginConnectsNothing) {
+  const ProcessResult result =
+      train("two", kTwo,
+            {"--devices", "xla-cpu:1", "--plugin", MILLRACE_CPU_PLUGIN, "--plugin-network", "yes"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("the plugin has not connected the processes' devices"));
+  const ProcessResult alone = train("one", kTwo, kConnected);
+  EXPECT_NE(alone.status, 0);
+  EXPECT_THAT(alone.err, HasSubstr("no other processes were named"));
+}
+
 // Twice an array, summed over four replicas.
 constexpr const char* kStep = R"(
 module {

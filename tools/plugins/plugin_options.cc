@@ -71,6 +71,10 @@ void PluginOptions::declare_for_run(CLI::App& app) {
   app.add_option("--plugin-timeout", timeout, "Seconds that a plugin's devices may take to start")
       ->transform(whole_number(1, kDay))
       ->check(own_of_process());
+  app.add_option("--plugin-network", network,
+                 "Several processes: the plugin connects their devices, as those of GPUs and of a "
+                 "TPU pod do; no: the processes sum on the host")
+      ->transform(one_of({"auto", "yes", "no"}));
 }
 
 void PluginOptions::check() const {

@@ -24,11 +24,14 @@ struct PluginOptions {
   std::vector<std::string> folders =
       {};                     ///< of Python packages; empty: those of the python3 in PATH
   std::int64_t timeout = 30;  ///< seconds that a plugin's process may take
+  /// Whether the plugin connects the devices of several processes: auto (where plugins of its kind
+  /// can), yes or no.
+  std::string network = "auto";
 
   /// `sentence` says what the time is for.
   void declare(CLI::App& app, const std::string& sentence);
   /// For a command that computes on a plugin's devices in this process: --plugin, --plugin-path,
-  /// --plugin-timeout, each process's own.
+  /// --plugin-timeout, each process's own, and --plugin-network.
   void declare_for_run(CLI::App& app);
   /// Throws: InvalidArgument.
   void check() const;

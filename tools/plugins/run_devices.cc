@@ -35,11 +35,12 @@ struct Kind {
   std::string_view name;
   std::string_view plugin;  ///< in the plugin's name
   std::string_view pip;     ///< the package
+  bool is_told = false;     ///< of other processes; a TPU pod's plugin finds them
 };
 constexpr std::array<Kind, 5> kKinds = {{{"tpu", "libtpu", "libtpu"},
-                                         {"cuda", "cuda", "jax-cuda13-pjrt"},
-                                         {"rocm", "rocm", "jax-rocm7-pjrt"},
-                                         {"oneapi", "oneapi", "jax-oneapi-pjrt"},
+                                         {"cuda", "cuda", "jax-cuda13-pjrt", true},
+                                         {"rocm", "rocm", "jax-rocm7-pjrt", true},
+                                         {"oneapi", "oneapi", "jax-oneapi-pjrt", true},
                                          {"xla-cpu", "cpu", "xla-cpu-pjrt"}}};
 constexpr std::int64_t kMostDevices = 1024;
 
@@ -162,6 +163,13 @@ DeviceChoice DeviceChoice::parse(const std::string& accelerator, const std::stri
   return parse(name + ":" + devices);
 }
 
+bool DeviceChoice::is_told_of_others(const PluginOptions& plugins) const {
+  if (is_cores()) return false;
+  if (plugins.network != "auto") return plugins.network == "yes";
+  const Kind* const known = find_kind(kind);
+  return known != nullptr && known->is_told;
+}
+
 int DeviceChoice::count() const {
   if (is_cores()) return device::DeviceSet::count(cores);
   return std::max(1, static_cast<int>(numbers.size()));
@@ -177,10 +185,11 @@ void DeviceChoice::check(const PluginOptions& plugins) const {
 }
 
 RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugins,
-                         const device::DeviceSetOptions& cores, const Context& context) {
+                         const device::DeviceSetOptions& cores, const Context& context,
+                         const device::pjrt::Network& network) {
   if (choice.is_cores()) return {.set = device::DeviceSet::parse(choice.cores, cores)};
   choice.check(plugins);
-  pjrt::ClientOptions options{.devices = choice.numbers, .log = context.log};
+  pjrt::ClientOptions options{.devices = choice.numbers, .network = network, .log = context.log};
   ::setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0);  // plugins' own notes; warnings stay
   if (choice.kind == "xla-cpu") options.cpu_devices = 1 + *std::ranges::max_element(choice.numbers);
   SharedClient client =
@@ -193,8 +202,10 @@ RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugin
 std::unique_ptr<trainer::Backend> RunDevices::make_backend(const trainer::hlo::Normalisation& bytes,
                                                            const Log& log) const {
   if (client == nullptr) return nullptr;
-  return trainer::make_pjrt_backend(
-      client, {.store = trainer::default_program_store(), .bytes = bytes, .log = log});
+  return trainer::make_pjrt_backend(client, {.assignment = assignment,
+                                             .store = trainer::default_program_store(),
+                                             .bytes = bytes,
+                                             .log = log});
 }
 
 }  // namespace millrace::tools

@@ -37,6 +37,8 @@ struct DeviceChoice {
   /// The same of words apart, as Lightning has them: "gpu" and "2", "auto" and "cuda:2".
   static DeviceChoice parse(const std::string& accelerator, const std::string& devices);
 
+  /// Whether several processes' plugins of this kind are told of each other when they start.
+  bool is_told_of_others(const PluginOptions& plugins) const;
   /// How many are named; 1 for all of a plugin's, which are known when it has started.
   int count() const;
   /// Throws: InvalidArgument, with those that there are, for a kind that no plugin is known for.
@@ -46,16 +48,20 @@ struct DeviceChoice {
 struct RunDevices {
   device::DeviceSet set;
   std::shared_ptr<const device::pjrt::Client> client = nullptr;  ///< null: cores
+  /// PjrtBackendOptions::assignment.
+  std::vector<std::int64_t> assignment = {};
 
   /// Of images that come as bytes (DeviceChoice::takes_bytes()). Null: the CPU's.
   std::unique_ptr<trainer::Backend> make_backend(const trainer::hlo::Normalisation& bytes,
                                                  const Log& log) const;
 };
 
-/// Starts a plugin's devices: says after two seconds that it waits, and for what. Throws: NotFound,
-/// with what to install, where there is no plugin; Exhausted if it takes longer than
-/// plugins.timeout; InvalidArgument for a device that it does not have; as Plugin and Client.
+/// Starts a plugin's devices, in a run of several processes with its `network`: says after two
+/// seconds that it waits, and for what. Throws: NotFound, with what to install, where there is no
+/// plugin; Exhausted if it takes longer than plugins.timeout; InvalidArgument for a device that it
+/// does not have; as Plugin and Client.
 RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugins,
-                         const device::DeviceSetOptions& cores, const Context& context);
+                         const device::DeviceSetOptions& cores, const Context& context,
+                         const device::pjrt::Network& network = {});
 
 }  // namespace millrace::tools

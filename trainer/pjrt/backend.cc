@@ -69,6 +69,7 @@ class PjrtBackend final : public Backend {
                                                        .objective = setup.objective,
                                                        .precision = setup.precision,
                                                        .flags = options_.flags,
+                                                       .assignment = options_.assignment,
                                                        .store = options_.store,
                                                        .bytes = options_.bytes,
                                                        .log = options_.log});

@@ -7,8 +7,9 @@
 //   fit({..., .devices = threads, .backend = backend.get()}, options);
 //
 // Replica d of the process runs on client->devices()[d]. The replicas that share weights are
-// replicas of one program, which sums over them; processes sum by their Collectives, between a
-// program of gradients and one of the update. Each device has weights, states and EMA of its own;
+// replicas of one program, which sums over them; processes that the plugin connects are part of it
+// (PjrtBackendOptions::assignment), others sum by their Collectives, between a program of gradients
+// and one of the update. Each device has weights, states and EMA of its own;
 // the host's copy is brought up to date when it is read.
 //
 // Refused, as Unsupported and by name, when a step is made (an evaluation or prediction: at its
@@ -35,6 +36,10 @@ namespace millrace::trainer {
 struct PjrtBackendOptions {
   /// XLA's own, of every compilation: {"xla_backend_optimization_level", 0}.
   std::vector<std::pair<std::string, std::int64_t>> flags = {};
+  /// The devices of all replicas of all processes, by DeviceInfo::id and in the order of the
+  /// replicas, where the plugin connects them: a step is then one program of all. Empty: processes
+  /// sum on the host.
+  std::vector<std::int64_t> assignment = {};
   /// Where compiled programs are kept for the next run (trainer/pjrt/program_store.h); empty:
   /// nowhere.
   std::string store = {};

@@ -85,6 +85,7 @@ std::string ProgramStore::path_of(std::string_view stablehlo,
   Sha256 hash;
   add(hash, stablehlo);
   add(hash, fmt::format("{} {}", options.replicas, options.portable));
+  for (const std::int64_t id : options.assignment) add(hash, std::to_string(id));
   for (const auto& [name, value] : options.flags) add(hash, fmt::format("{}={}", name, value));
   add(hash, client_.platform());
   add(hash, client_.platform_version());

@@ -95,9 +95,15 @@ void fill(BatchArrays& to, const hlo::Program& program, const Make& make) {
 
 void Programs::set_training(const hlo::StepProgramOptions& options, int replicas) {
   training_ = options;
-  replicas_ = replicas;
+  replicas_ = spans_processes() ? static_cast<int>(setup_.assignment.size()) : replicas;
   // What cannot be, is refused before anything starts.
   static_cast<void>(make({.kind = ProgramKind::kStep}));
+}
+
+decode::DType Programs::usual_input() const {
+  if (!setup_.bytes.mean.empty()) return decode::DType::kUInt8;
+  return setup_.precision == nn::Precision::kBFloat16 ? decode::DType::kBFloat16
+                                                      : decode::DType::kFloat32;
 }
 
 hlo::Program Programs::make(const ProgramKey& key) const {
@@ -129,8 +135,9 @@ hlo::Program Programs::make(const ProgramKey& key) const {
 CompiledProgram Programs::find_or_compile(const ProgramKey& key, hlo::Program manifest,
                                           const std::string& shape) const {
   const bool portable = is_portable(key.kind);
-  const device::pjrt::CompileOptions options{
+  device::pjrt::CompileOptions options{
       .replicas = portable ? 1 : replicas_, .portable = portable, .flags = setup_.flags};
+  if (!portable) options.assignment = setup_.assignment;
   if (auto kept = store_.find(manifest.text, options))
     return {std::move(manifest), *std::move(kept)};
   auto compiling =

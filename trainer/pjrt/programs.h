@@ -65,6 +65,7 @@ struct ProgramsSetup {
   const Objective& objective;
   nn::Precision precision = nn::Precision::kBFloat16;
   std::vector<std::pair<std::string, std::int64_t>> flags = {};  ///< CompileOptions::flags
+  std::vector<std::int64_t> assignment = {};                     ///< PjrtBackendOptions::assignment
   std::string store = {};  ///< ProgramStore's folder; empty: none
   hlo::Normalisation bytes = {};
   Log log = {};
@@ -76,6 +77,10 @@ class Programs {
       : setup_(std::move(setup)), store_(setup_.store, *setup_.client) {}
 
   const device::pjrt::Client& client() const { return *setup_.client; }
+  /// Whether programs are of all processes' replicas.
+  bool spans_processes() const { return !setup_.assignment.empty(); }
+  /// What a batch's images come as, unless the loader was told otherwise.
+  decode::DType usual_input() const;
 
   /// What training programs are made with, before any get() of one. Throws: Unsupported for what
   /// has no StableHLO.

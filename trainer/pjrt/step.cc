@@ -44,7 +44,7 @@ PjrtStep::PjrtStep(PjrtReplica& replica, const StepSetup& setup)
       setup_(setup),
       // Refuses what contradicts itself.
       state_names_(Optimizer(setup.optimizer, replica.setup().model.parameters()).state_names()),
-      is_split_(setup.accumulate > 1 || has_several_processes()) {
+      is_split_(setup.accumulate > 1 || sums_on_host()) {
   ReplicaTeam& team = replica.team();
   if (replica.device() == 0) team.programs().set_training(program_options(setup), team.size());
   team.add(replica.device(), *this);
@@ -54,10 +54,16 @@ bool PjrtStep::has_several_processes() const {
   return setup_.gradient_group.world() > replica_.team().size();
 }
 
+/// Of processes that the plugin does not connect.
+bool PjrtStep::sums_on_host() const {
+  return has_several_processes() && !replica_.team().programs().spans_processes();
+}
+
 bool PjrtStep::is_first() const { return replica_.team().steps().front() == this; }
 
 void PjrtStep::add(const MicroBatch& micro) {
   num_valid_ += micro.num_valid;
+  slots_ = micro.batch_size;
   // How many samples an accumulated step will have is not known yet.
   if (divisor_ == 0)
     divisor_ =
@@ -128,7 +134,7 @@ void PjrtStep::apply(const StepNumbers& numbers) {
   land_numbers(numbers);
   if (is_split_) complete_sums();
   setup_.clock.lap(&StepTimes::land);
-  if (has_several_processes()) sum_over_processes();
+  if (sums_on_host()) sum_over_processes();
   setup_.gradient_group.barrier();
   setup_.clock.lap_collectives();
   if (is_first()) run_all();
@@ -194,12 +200,18 @@ void PjrtStep::run_all() {
 }
 
 const CompiledProgram& PjrtStep::program_of(const std::vector<PjrtStep*>& steps) {
-  if (has_several_processes()) return replica_.program(ProgramKind::kSummedUpdate);
+  if (sums_on_host()) return replica_.program(ProgramKind::kSummedUpdate);
   if (is_split_) return replica_.program(ProgramKind::kUpdate);
+  return replica_.program(ProgramKind::kStep, shape_of_step(steps));
+}
+
+/// Where other processes take part, each knows the shape by itself.
+BatchShape PjrtStep::shape_of_step(const std::vector<PjrtStep*>& steps) {
+  BatchShape shape{.slots = slots_, .input = replica_.team().programs().usual_input()};
   const auto known =
       std::ranges::find_if(steps, [](const PjrtStep* step) { return step->batch_.has_value(); });
-  MILLRACE_CHECK(known != steps.end(), "a step with a sample");
-  const BatchShape shape = (*known)->batch_->shape;
+  if (known != steps.end()) shape.input = (*known)->batch_->shape.input;
+  if (known != steps.end() && !has_several_processes()) shape = (*known)->batch_->shape;
   for (const PjrtStep* const step : steps)
     if (step->batch_ && step->batch_->shape != shape)
       throw Error(
@@ -207,7 +219,7 @@ const CompiledProgram& PjrtStep::program_of(const std::vector<PjrtStep*>& steps)
           fmt::format("a step of batches of {} and {} samples: devices that run one program "
                       "take batches of one size (--uneven pad)",
                       shape.slots, step->batch_->shape.slots));
-  return replica_.program(ProgramKind::kStep, shape);
+  return shape;
 }
 
 std::vector<const Buffer*> PjrtStep::arguments(const hlo::Program& program) {

@@ -1,9 +1,9 @@
-// PjrtStep: one replica's part of a step that is a program. With one micro-batch and one process a
-// step is one program of all replicas; with several, each micro-batch is a program of its device,
-// and the update another of all replicas.
+// PjrtStep: one replica's part of a step that is a program. With one micro-batch, and one process
+// or several that the plugin connects, a step is one program of all replicas; else each micro-batch
+// is a program of its device, and the update another of all replicas.
 //
-// In one process nothing waits for the devices but outcome(): while they compute, the next batch is
-// copied. Several processes wait for the gradients that they sum.
+// Nothing waits for the devices but outcome(): while they compute, the next batch is copied.
+// Processes that are not connected wait for the gradients that they sum.
 //
 // Threads: as ReplicaStep. The team's first step runs the program for all, between two barriers.
 #pragma once
@@ -42,6 +42,7 @@ class PjrtStep final : public ReplicaStep {
   };
 
   bool has_several_processes() const;
+  bool sums_on_host() const;
   bool is_first() const;
   void keep(const MicroBatch& micro);
   void accumulate(const MicroBatch& micro);
@@ -50,6 +51,7 @@ class PjrtStep final : public ReplicaStep {
   std::vector<float> flat(const ParameterTable& table, const DeviceArrays& arrays) const;
   void land_numbers(const StepNumbers& numbers);
   void run_all();
+  BatchShape shape_of_step(const std::vector<PjrtStep*>& steps);
   const CompiledProgram& program_of(const std::vector<PjrtStep*>& steps);
   std::vector<const device::pjrt::Buffer*> arguments(const hlo::Program& program);
   void take(const hlo::Program& program, DeviceArrays results);
@@ -64,6 +66,7 @@ class PjrtStep final : public ReplicaStep {
   double num_valid_ = 0;     ///< of the step so far, of all replicas; likewise:
   double divisor_ = 0;       ///< of its micro-batches' gradients; 0: none was added
   bool has_sample_ = false;  ///< this replica
+  std::int64_t slots_ = 1;   ///< of a replica's batch
   std::optional<BatchArrays> batch_;
   DeviceArrays key_, lr_, step_, valid_, divisor_array_;
   Accumulated accumulated_;

@@ -43,8 +43,10 @@ namespace millrace::device::pjrt {
   F(LoadedExecutable_Execute)      \
   F(LoadedExecutable_GetExecutable)
 
-// Those that only Topology, or keeping programs, needs: a plugin may lack them.
+// Those that only Topology, several processes, or keeping programs, need: a plugin may lack them.
 #define MILLRACE_PJRT_MORE_FUNCTIONS(F) \
+  F(Client_Devices)                     \
+  F(Client_ProcessIndex)                \
   F(Compile)                            \
   F(Executable_Serialize)               \
   F(Executable_DeserializeAndLoad)      \

@@ -24,8 +24,12 @@ PJRT_NamedValue named(const std::string& name, std::int64_t value);
 /// Borrows the text.
 PJRT_Program program_of(std::string_view stablehlo);
 
-/// An xla.CompileOptionsProto: one partition, replica r on devices[r]. Throws: InvalidArgument for
-/// more replicas than devices.
+/// On which devices a program's replicas run. Throws: InvalidArgument for more replicas than
+/// devices.
+std::vector<std::int64_t> assigned(const CompileOptions& options,
+                                   const std::vector<DeviceInfo>& devices);
+
+/// An xla.CompileOptionsProto: one partition. Throws: as assigned().
 std::string compile_options(const CompileOptions& options, const std::vector<DeviceInfo>& devices);
 
 }  // namespace millrace::device::pjrt
