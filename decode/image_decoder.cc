@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "decode/detail/class_reader.h"
@@ -35,7 +36,6 @@ enum class Fills { kNo, kYes };  // whether borders have the colour that transfo
 
 // The context of decoding one image.
 struct Run {
-  std::span<const std::byte> encoded;
   const ImageDecoderOptions& options;
   const detail::PictureReader& pictures;
   const detail::ClassReader* classes;  // for a mask, else null
@@ -60,14 +60,15 @@ struct Run {
   }
 };
 
-PixelView read_pixels(const detail::ImageSource& source, const Run& run) {
+PixelView read_pixels(std::span<const std::byte> encoded, const detail::ImageSource& source,
+                      const Run& run) {
   const Stage& first = run.geometry.stages().front();
   const bool scales = source.header().scalable && !run.nearest(first) && !first.sampling;
   const int scale = scales ? scale_for(first) : 1;
   const Box box = run.plan(0, scale);
   if (box.width == 0 || box.height == 0)  // only padding
     return {.channels = run.pictures.channels()};
-  return run.pictures.read(run.encoded, source, box, scale, run.workspace.source);
+  return run.pictures.read(encoded, source, box, scale, run.workspace.source);
 }
 
 // Runs the planned stage, whose window is width × height, into `buffer`.
@@ -222,6 +223,18 @@ ArraySpec spec_of(const RowWriter::Format& format) {
 
 }  // namespace
 
+// Tables of colours are not compared: each mask is decoded by itself.
+bool decode_alike(const ImageDecoderOptions& one, const ImageDecoderOptions& other) {
+  const auto facts = [](const ImageDecoderOptions& of) {
+    const Limits& limits = of.limits;
+    return std::tuple(of.channels, of.palette_indices, of.apply_orientation, of.tolerate_truncated,
+                      of.dtype == DType::kUInt16, of.codecs ? of.codecs : standard_codecs(),
+                      limits.max_pixels, limits.max_scans, limits.max_unpacked_bytes,
+                      limits.max_ratio);
+  };
+  return !one.classes && !other.classes && facts(one) == facts(other);
+}
+
 struct ImageDecoder::Plan {
   explicit Plan(ImageDecoderOptions given)
       : options(with_codecs(std::move(given))),
@@ -248,6 +261,10 @@ struct ImageDecoder::Plan {
     source.header.numbers = classes->numbers();
   }
 
+  template <typename Read>
+  void draw(int width, int height, const SampleId& id, Workspace& workspace,
+            std::span<std::byte> slot, const Read& read) const;
+
   ImageDecoderOptions options;
   TransformList transforms;
   RowWriter writer;
@@ -267,36 +284,62 @@ ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 const ArraySpec& ImageDecoder::output() const { return plan_->output; }
 
-Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
-                              std::span<std::byte> slot) const {
-  MILLRACE_DCHECK(slot.size() == plan_->output.num_bytes(), "the slot holds exactly one image");
-  const ImageDecoderOptions& options = plan_->options;
-  const detail::ImageSource source(encoded.span(), plan_->source);
-  const auto lease = plan_->workspaces.acquire();
-  plan_->transforms.start(id, (*lease).draws);
-  const Geometry geometry =
-      plan_->transforms.choose(source.width(), source.height(), (*lease).draws);
-  std::string& untidy = (*lease).source.codec.untidy;
-  untidy.clear();  // an image of padding only reads nothing
-  const Run run{encoded.span(),   options,
-                *plan_->pictures, plan_->classes ? &*plan_->classes : nullptr,
-                geometry,         *lease};
-  const PixelView view = run_stages_but_last(read_pixels(source, run), run);
-  const RowWriter::Format& format = plan_->writer.format();
+/// Draws what the transforms choose of a picture of this size, and fills `slot` with it. `read`:
+/// the pixels that the first stage of a Run needs, which it plans.
+template <typename Read>
+void ImageDecoder::Plan::draw(int width, int height, const SampleId& id, Workspace& workspace,
+                              std::span<std::byte> slot, const Read& read) const {
+  MILLRACE_DCHECK(slot.size() == output.num_bytes(), "the slot holds exactly one image");
+  transforms.start(id, workspace.draws);
+  const Geometry geometry = transforms.choose(width, height, workspace.draws);
+  const Run run{options, *pictures, classes ? &*classes : nullptr, geometry, workspace};
+  const PixelView view = run_stages_but_last(read(run), run);
+  const RowWriter::Format& format = writer.format();
   if (run.classes != nullptr && format.dtype == DType::kUInt16) {
-    write_classes<std::uint16_t>(view, *run.classes, format, (*lease).runner, slot.data());
+    write_classes<std::uint16_t>(view, *run.classes, format, workspace.runner, slot.data());
   } else if (run.classes != nullptr) {
-    write_classes<std::int64_t>(view, *run.classes, format, (*lease).runner, slot.data());
-  } else if (plan_->transforms.changes_pixels()) {
-    write_changed(view, plan_->writer, plan_->transforms, *lease, slot.data());
+    write_classes<std::int64_t>(view, *run.classes, format, workspace.runner, slot.data());
+  } else if (transforms.changes_pixels()) {
+    write_changed(view, writer, transforms, workspace, slot.data());
   } else {
-    write_rows(view, plan_->writer, *lease, slot.data());
+    write_rows(view, writer, workspace, slot.data());
   }
   if (options.padding && geometry.samples())
     fill_unseen(run, *options.padding, format, slot.data());
   else if (options.padding)
     fill_padding(geometry.content(options.interpolation), *options.padding, format, slot.data());
+}
+
+Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
+                              std::span<std::byte> slot) const {
+  const detail::ImageSource source(encoded.span(), plan_->source);
+  const auto lease = plan_->workspaces.acquire();
+  std::string& untidy = (*lease).source.codec.untidy;
+  untidy.clear();  // an image of padding only reads nothing
+  plan_->draw(source.width(), source.height(), id, *lease, slot,
+              [&](const Run& run) { return read_pixels(encoded.span(), source, run); });
   return untidy.empty() ? Tidiness::kTidy : Tidiness::kUntidy;
+}
+
+WholePicture ImageDecoder::read_whole(const io::Bytes& encoded,
+                                      detail::SourceWorkspace& workspace) const {
+  const detail::ImageSource source(encoded.span(), plan_->source);
+  workspace.codec.untidy.clear();
+  WholePicture whole{.width = source.width(), .height = source.height()};
+  whole.pixels = plan_->pictures->read(encoded.span(), source, {0, 0, whole.width, whole.height}, 1,
+                                       workspace);
+  if (!workspace.codec.untidy.empty()) whole.tidiness = Tidiness::kUntidy;
+  return whole;
+}
+
+void ImageDecoder::decode_whole(const WholePicture& whole, const SampleId& id,
+                                std::span<std::byte> slot) const {
+  const auto lease = plan_->workspaces.acquire();
+  plan_->draw(whole.width, whole.height, id, *lease, slot, [&](const Run& run) {
+    const Box box = run.plan(0, 1);
+    if (box.width > 0 && box.height > 0) return whole.pixels;
+    return PixelView{.channels = run.pictures.channels()};  // only padding
+  });
 }
 
 }  // namespace millrace::decode

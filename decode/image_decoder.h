@@ -71,6 +71,21 @@ struct ImageDecoderOptions {
 /// Image::untidy.
 enum class Tidiness { kTidy, kUntidy };
 
+/// Whether both make the same of a file, before their transforms.
+bool decode_alike(const ImageDecoderOptions& one, const ImageDecoderOptions& other);
+
+namespace detail {
+struct SourceWorkspace;
+}  // namespace detail
+
+/// A picture that is decoded whole, at full size, before any transform.
+struct WholePicture {
+  PixelView pixels = {};  ///< at least all of it
+  int width = 0;
+  int height = 0;
+  Tidiness tidiness = Tidiness::kTidy;
+};
+
 class ImageDecoder {
  public:
   /// Throws: InvalidArgument if the options contradict, or do not determine the output's size.
@@ -87,6 +102,12 @@ class ImageDecoder {
   /// std::bad_alloc, never a fault in the file. Requires: slot.size() == output().num_bytes(),
   /// aligned to the dtype.
   Tidiness decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
+
+  /// decode() in two steps, for several decoders of one picture (views_decoder.h). Damage anywhere
+  /// is detected. Lifetime: until the workspace is used again. Throws: as decode().
+  WholePicture read_whole(const io::Bytes& encoded, detail::SourceWorkspace& workspace) const;
+  /// Requires: `whole` is of a decoder whose options say the same about what a file is decoded to.
+  void decode_whole(const WholePicture& whole, const SampleId& id, std::span<std::byte> slot) const;
 
  private:
   struct Plan;

@@ -250,6 +250,7 @@ DataIdentity identify(PipelineOptions options) {
   const Uneven uneven = options.batch.uneven;
   identity.options.emplace_back(
       "uneven", word_of(uneven == Uneven::kPartial ? Uneven::kPad : uneven, kUnevenWords));
+  if (options.batch.fill) identity.options.emplace_back("fill", "on");
   const std::size_t own = options.shards.size();
   for (const std::vector<std::string>& list : options.joins)
     options.shards.insert(options.shards.end(), list.begin(), list.end());

@@ -30,8 +30,8 @@ namespace millrace::pipeline {
 
 /// An image, decoded and transformed straight into its slot: (N, H, W, C) or (N, C, H, W). Several
 /// fields of one member are views of it that are independent of each other: each draws its random
-/// transforms by its own name (the first field of images draws by the sample alone). Images that
-/// are to get the same crop and flip are a PairedImagesField.
+/// transforms by its own name (the first field of images draws by the sample alone), or by the
+/// number `view`. Images that are to get the same crop and flip are a PairedImagesField.
 struct ImageField {
   std::string name = "image";
   /// "jpg;png": the first that the sample has is used. Empty: all of `codecs`.
@@ -57,6 +57,10 @@ struct ImageField {
   /// What fills the array of a sample without a picture, as it is, not normalised; nullopt: that is
   /// a fault. Not for members of a PairedImagesField.
   std::optional<double> missing = {};
+  /// Multi-crop: the number of this view, which keys its random transforms; 0 draws by the sample
+  /// alone. The views of one member are cut from one decode of the whole picture, at full size, so
+  /// that no bit of one depends on the others. nullopt: the field is decoded by itself. At least 0.
+  std::optional<std::int64_t> view = {};
 };
 
 /// Several images of one sample (a picture, its mask, its depth) under one geometry: all get the

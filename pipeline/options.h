@@ -52,6 +52,10 @@ struct BatchOptions {
   std::int64_t size = 0;
   /// The size of a global batch follows from split.topology. Ignored with EpochOptions::batches.
   Uneven uneven = Uneven::kPad;
+  /// Slots whose samples faults cost take the process's next samples, so that all batches but an
+  /// epoch's last ones are whole: for losses over a batch. Otherwise they are masked where they
+  /// are. The number of batches is the same: what faults cost is masked at the epoch's end.
+  bool fill = false;
 };
 
 struct EpochOptions {

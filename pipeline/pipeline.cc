@@ -166,6 +166,13 @@ void check_rounds(const Position& position, const PipelineOptions& options, cons
     refuse(fmt::format("it stands after batch {} of a round of {} of size {}; {} of size {} given",
                        round.taken, round.devices, round.batch_size, devices, options.batch.size));
   }
+  for (const Position::Fill& fill : position.fills) {
+    if (!options.batch.fill)
+      refuse("its batches took samples of those behind them, which only `fill` continues");
+    if (fill.devices != devices || fill.batch_size != options.batch.size)
+      refuse(fmt::format("its batches were filled in rounds of {} of size {}; {} of size {} given",
+                         fill.devices, fill.batch_size, devices, options.batch.size));
+  }
   const bool is_over = std::ranges::all_of(position.streams, &Position::Stream::ended) ||
                        (options.epochs.batches > 0 && batches >= options.epochs.batches);
   if (batches % devices != 0 && !is_over) {
@@ -457,6 +464,7 @@ void Pipeline::State::hand_out_masked(Batch& batch) {
   auto after = std::make_shared<Position>(masked_->position ? *masked_->position : position());
   after->slots = masked_->index * options.batch.size;
   after->round = {};
+  after->fills = {};
   for (Position::Stream& stream : after->streams) stream.ended = true;  // no sample is left
   head.position = std::move(after);
   if (--masked_->repeat == 0) masked_.reset();

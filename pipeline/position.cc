@@ -198,6 +198,22 @@ Position::Round round_from(const Json& value) {
   return round;
 }
 
+Position::Fill fill_from(const Json& value) {
+  Position::Fill fill;
+  fill.passed = number<std::int64_t>(value.at("passed"), "passed", 0, kMaxSlots);
+  fill.batches = number<std::int64_t>(value.at("batches"), "batches", 0, kMaxSlots);
+  fill.devices = number<std::int64_t>(value.at("devices"), "devices", 1, kMaxProcesses);
+  fill.batch_size = number<std::int64_t>(value.at("batch_size"), "batch_size", 1, kMaxSlots);
+  return fill;
+}
+
+std::vector<Position::Fill> fills_from(const Json& value, std::size_t streams) {
+  if (!value.is_array() || value.size() > streams) corrupt("fills is not a list of its processes'");
+  std::vector<Position::Fill> fills;
+  for (const Json& one : value) fills.push_back(fill_from(one));
+  return fills;
+}
+
 std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_from(
     const Json& value) {
   std::vector<std::pair<std::string, std::string>> order;
@@ -223,6 +239,8 @@ Position position_from(const Json& value) {
       position.turns.size() * static_cast<std::size_t>(std::max(1, position.stripe));
   if (position.streams.size() % stripes != 0) corrupt("its stripe does not divide the streams");
   if (value.contains("round")) position.round = round_from(value.at("round"));
+  if (value.contains("fills"))
+    position.fills = fills_from(value.at("fills"), position.streams.size());
   if (value.contains("order")) position.order = order_from(value.at("order"));
   return position;
 }
@@ -259,6 +277,7 @@ Position untouched(const Position& like, int process) {
   part.process = process;
   part.slots = 0;
   part.turns = {0};
+  part.fills = {};
   part.streams.assign(like.streams.size(), {});
   return part;
 }
@@ -285,6 +304,17 @@ std::vector<std::size_t> divisors(std::size_t number) {
   return found;
 }
 
+/// One of each process, if any has one.
+std::vector<Position::Fill> joined_fills(const std::vector<Position>& parts) {
+  std::vector<Position::Fill> fills;
+  bool any = false;
+  for (const Position& part : parts) {
+    fills.push_back(part.fills.empty() ? Position::Fill{.batch_size = 1} : part.fills.front());
+    any = any || !fills.back().is_none();
+  }
+  return any ? fills : std::vector<Position::Fill>{};
+}
+
 /// The number of a process's i-th stream.
 std::size_t stream_number(std::size_t i, int process, int processes, int stripe) {
   const auto width = static_cast<std::size_t>(stripe);
@@ -295,6 +325,21 @@ std::size_t stream_number(std::size_t i, int process, int processes, int stripe)
 std::string whose(int process, int processes, int stripe) {
   return fmt::format("process {} of {}", process, processes) +
          (stripe > 1 ? fmt::format(" with {} devices each", stripe) : "");
+}
+
+/// What batches of a process took of those behind them.
+std::vector<Position::Fill> own_fill(const Position& whole, const Position& own) {
+  if (whole.fills.empty()) return {};
+  require(whole.fills.size() == static_cast<std::size_t>(own.processes) &&
+              (own.processes == 1 || whole.stripe == own.stripe),
+          fmt::format("faults cost samples that later ones replace, and only the {} processes that "
+                      "read them continue this epoch{}; {} given",
+                      whole.fills.size(),
+                      whole.stripe > 1 ? fmt::format(", with {} devices each", whole.stripe)
+                                       : std::string(),
+                      own.processes));
+  const Position::Fill& fill = whole.fills[static_cast<std::size_t>(own.process)];
+  return fill.is_none() ? std::vector<Position::Fill>{} : std::vector{fill};
 }
 
 /// The own stream of a process that gives its next sample.
@@ -364,13 +409,14 @@ Position Position::joined(std::span<const Position> parts) {
   if (in_step)
     all.turns = {
         static_cast<std::uint32_t>(all.slots % static_cast<std::int64_t>(all.streams.size()))};
-  if (all.turns.size() > 1) all.stripe = most.stripe;
+  all.fills = joined_fills(whole);
+  if (all.turns.size() > 1 || all.fills.size() > 1) all.stripe = most.stripe;
   return all;
 }
 
 Position Position::share(const Topology& topology, int its_stripe) const {
-  const bool is_own =
-      process == topology.process && processes == topology.processes && turns.size() == 1;
+  const bool is_own = process == topology.process && processes == topology.processes &&
+                      turns.size() == 1 && fills.size() <= 1;
   if (is_own && (processes == 1 || stripe == its_stripe || streams.empty())) return *this;
   require(processes == 1,
           fmt::format("it is that of {} alone, not of {}", whose(process, processes, stripe),
@@ -394,6 +440,7 @@ Position Position::share(const Topology& topology, int its_stripe) const {
   for (std::size_t i = 0; i < streams.size() / count; ++i)
     own.streams.push_back(
         streams[stream_number(i, topology.process, topology.processes, its_stripe)]);
+  own.fills = own_fill(*this, own);
   own.turns = {own_turn(*this, own)};
   return own;
 }
@@ -411,6 +458,11 @@ std::string Position::to_json() const {
   if (round.taken > 0)
     value["round"] = {
         {"taken", round.taken}, {"devices", round.devices}, {"batch_size", round.batch_size}};
+  for (const Fill& fill : fills)
+    value["fills"].push_back({{"passed", fill.passed},
+                              {"batches", fill.batches},
+                              {"devices", fill.devices},
+                              {"batch_size", fill.batch_size}});
   return value.dump();
 }
 

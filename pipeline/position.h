@@ -59,6 +59,16 @@ struct Position {
     std::int64_t batch_size = 0;
   };
 
+  /// With BatchOptions::fill, what a process's batches took of those behind them.
+  struct Fill {
+    std::int64_t passed = 0;   ///< slots behind `streams` whose samples are used or lost
+    std::int64_t batches = 0;  ///< so many more than `slots` are before `streams`: all used up
+    std::int64_t devices = 1;
+    std::int64_t batch_size = 0;
+
+    bool is_none() const { return passed == 0 && batches == 0; }
+  };
+
   std::uint32_t epoch = 0;
   /// Whose it is: `streams` are those of `process` of `processes`, ascending. What is joined is
   /// process 0 of 1.
@@ -72,6 +82,9 @@ struct Position {
   /// In the middle of a round, which is then begun again: `slots` and `streams` stand at its
   /// beginning. Only as many devices with the same batch size continue there.
   Round round = {};
+  /// One of each process, as `turns`; empty: nothing is filled. Only as many processes and devices
+  /// with the same batch size continue there.
+  std::vector<Fill> fills = {};
   /// The stream that gives the next sample, an index into `streams`. Where a stream ended before
   /// the others, processes that are joined have no common order any more: then one per process, an
   /// index into its own streams.

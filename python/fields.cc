@@ -98,7 +98,11 @@ void bind_images(nb::module_& module) {
              "A JPEG that ends early is decoded as far as it goes; else it is a fault."),
       member("missing", &ImageField::missing,
              "What fills the array of a sample without a picture, as it is, not normalised; None: "
-             "that is a fault."));
+             "that is a fault."),
+      member("view", &ImageField::view,
+             "Multi-crop: the number of this view, by which it draws; 0 draws by the sample alone. "
+             "The views of one member are cut from one decode of the whole picture. None: the "
+             "field is decoded by itself, and draws by its name."));
   bind_list_struct<PairedImagesField>(
       module, "PairedImages",
       "Several pictures of one sample under one geometry (a picture and its mask): the images, "

@@ -156,7 +156,11 @@ void bind_shuffle(nb::module_& module) {
              "value of \"json.NAME\", equally often."),
       member("weight", &ShuffleOptions::weight,
              "Of order=\"permutation\": draw samples by their weights, \"json.NAME\" or a file of "
-             "lines KEY WEIGHT."));
+             "lines KEY WEIGHT."),
+      member("copies", &ShuffleOptions::copies,
+             "Of order=\"permutation\": repeated augmentation. Each sample so many times in slots "
+             "that follow each other, with other crops and flips each time; an epoch stays as "
+             "long."));
 }
 
 void bind_faults(nb::module_& module) {
@@ -263,7 +267,8 @@ void set_pipeline(pipeline::PipelineOptions& options, const nb::kwargs& given) {
   options.fields = named_fields(argument<FieldValues>(given, "fields"));
   options.batch = {
       .size = argument<std::int64_t>(given, "batch_size"),
-      .uneven = value_of("uneven", argument<std::string>(given, "uneven"), pipeline::kUnevenWords)};
+      .uneven = value_of("uneven", argument<std::string>(given, "uneven"), pipeline::kUnevenWords),
+      .fill = argument<bool>(given, "fill")};
   require(options.batch.size > 0, "batch_size must be above 0");
   options.mixup.mixup = argument<double>(given, "mixup");
   options.mixup.cutmix = argument<double>(given, "cutmix");

@@ -63,6 +63,7 @@ class EvalCommand final : public Command {
         ->transform(seed_number())
         ->type_name("SEED");
     order_.declare_range(app);
+    order_.declare_where(app);
     order_.declare_uneven(app);
     run_.declare(app);
     declare_peer_timeout(app, peer_timeout_);
@@ -163,14 +164,15 @@ class EvalCommand final : public Command {
     exact.accelerator = "auto";
     exact.precision.word = "fp32";
     exact.topology = {};
+    SampleOrder order = order_.chosen();
+    if (!order.shuffle.chooses())
+      order.shuffle.buffer_samples = pictures_.shuffle ? kShuffleSamples : 0;
     pictures_.checkpoint = checkpoint_;
-    auto input = make_pipeline_options(
-        {.shards = read_.shards(),
-         .joins = read_.joins(),
-         .order = {.shuffle = {.buffer_samples = pictures_.shuffle ? kShuffleSamples : 0},
-                   .range = order_.chosen().range},
-         .seed = pictures_.shuffle.value_or(0)},
-        choice, exact, read_, context);
+    auto input = make_pipeline_options({.shards = read_.shards(),
+                                        .joins = read_.joins(),
+                                        .order = order,
+                                        .seed = pictures_.shuffle.value_or(0)},
+                                       choice, exact, read_, context);
     input.stop = context.stop;
     write_pictures(choice, std::move(input), pictures_);
     context.log.info("pictures in " + io::printable_url(pictures_.path));

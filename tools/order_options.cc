@@ -6,6 +6,7 @@
 #include "pipeline/slots.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
+#include "wds/sample_selection.h"
 
 namespace millrace::tools {
 namespace {
@@ -58,6 +59,9 @@ void OrderOptions::declare(CLI::App& app) {
       ->transform(whole_number(0, 1 << 30));
   declare_range(app);
   declare_uneven(app);
+  app.add_flag("--fill", chosen_.fill,
+               "Slots whose samples were skipped as damaged take the process's next samples: "
+               "batches are whole until the epoch's end, and as many as without");
 }
 
 void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
@@ -71,6 +75,13 @@ void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
       ->type_name("N");
 }
 
+void OrderOptions::declare_where(CLI::App& app, const std::string& prefix) {
+  app.add_option("--" + prefix + "where", chosen_.shuffle.where,
+                 "Keep samples by an expression over their key and small fields, and read nothing "
+                 "else of the others: json.width >= 256 and json.score > 0.28")
+      ->type_name("EXPRESSION");
+}
+
 void OrderOptions::declare_uneven(CLI::App& app) {
   add_choice(app, "--uneven", chosen_.uneven, pipeline::kUnevenWords,
              "Samples that do not fill a batch of every device: pad masks the other slots, partial "
@@ -81,16 +92,19 @@ void OrderOptions::declare_uneven(CLI::App& app) {
 void OrderOptions::settle() {
   if (shuffle_) {
     const bool chooses = shuffle_->is_given("where") || shuffle_->is_given("balance") ||
-                         shuffle_->is_given("weight");
+                         shuffle_->is_given("weight") || shuffle_->is_given("copies");
     if (chooses) shuffle_->set_usual(Choice<wds::ShuffleOptions>(wds::orders::Permutation{}));
     shuffle_->settle();
     chosen_.shuffle = *Choice<wds::ShuffleOptions>(shuffle_->component()).make();
+  } else if (!chosen_.shuffle.where.empty()) {
+    wds::check_selection(chosen_.shuffle);
+    chosen_.shuffle.order = wds::Order::kPermutation;
   }
   check();
 }
 
 void OrderOptions::check() const {
-  const auto& [shuffle, epochs, range, uneven] = chosen_;
+  const auto& [shuffle, epochs, range, uneven, fill] = chosen_;
   require(!epochs.resampled || epochs.samples > 0,
           "--resampled draws shards without end: --epoch-samples says how many make an epoch");
   require(!epochs.resampled || shuffle.order != wds::Order::kPermutation,
@@ -112,6 +126,7 @@ void SampleOrder::apply(std::uint64_t seed, pipeline::PipelineOptions& options) 
   options.epochs.passes = epochs.passes;
   options.epochs.resampled = epochs.resampled;
   options.batch.uneven = uneven;
+  options.batch.fill = fill;
 }
 
 }  // namespace millrace::tools

@@ -49,6 +49,7 @@ struct SampleOrder {
   pipeline::EpochOptions epochs = {};
   wds::SampleRange range = {};
   pipeline::Uneven uneven = pipeline::Uneven::kPad;
+  bool fill = false;
 
   /// Sets the shuffle, what an epoch is and how it ends.
   void apply(std::uint64_t seed, pipeline::PipelineOptions& options) const;
@@ -64,6 +65,9 @@ class OrderOptions {
   void declare(CLI::App& app);
   /// Declares --skip and --take, with `prefix` ("val-") in front of their names.
   void declare_range(CLI::App& app, const std::string& prefix = "");
+  /// Declares --where, likewise, for epochs in no order of their own: what is kept is drawn by a
+  /// permutation. Not beside declare(), which has it as a parameter of --order.
+  void declare_where(CLI::App& app, const std::string& prefix = "");
   /// Declares --uneven alone, for epochs that are every sample once.
   void declare_uneven(CLI::App& app);
   /// Once the words are parsed. Throws: InvalidArgument for options that contradict each other.

@@ -7,6 +7,7 @@ namespace orders {
 namespace {
 
 constexpr double kMostBuffered = 4294967296.0;  // 2^32
+constexpr double kMostCopies = 1024;
 
 }  // namespace
 
@@ -63,6 +64,9 @@ void Permutation::fields(FieldList& field) {
         "Draw each class (classes, of the field cls), or each value of json.NAME, equally often");
   field("weight", weight,
         "Draw samples by their weights: json.NAME, or a file of KEY WEIGHT lines");
+  field("copies", copies, {.min = 1, .max = kMostCopies},
+        "Repeated augmentation: each sample so many times in slots that follow each other, with "
+        "other crops and flips each time; an epoch stays as long");
 }
 
 void Permutation::check() const {
@@ -72,6 +76,7 @@ void Permutation::check() const {
 std::unique_ptr<ShuffleOptions> Permutation::make() const {
   return std::make_unique<ShuffleOptions>(ShuffleOptions{.shards = buffer > 0,
                                                          .buffer_samples = buffer,
+                                                         .copies = copies,
                                                          .order = Order::kPermutation,
                                                          .where = where,
                                                          .balance = balance,

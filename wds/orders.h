@@ -45,12 +45,13 @@ struct WebDataset {
 };
 
 /// Order::kPermutation, of the samples that `where` keeps, and as often as `balance` or `weight`
-/// says.
+/// says; each of them `copies` times.
 struct Permutation {
   std::int64_t buffer = kUsualBuffer;  ///< not used; positions of checkpoints have it
   std::string where = {};
   std::string balance = {};
   std::string weight = {};
+  int copies = 1;
 
   static const ComponentName kName;
   void fields(FieldList& field);

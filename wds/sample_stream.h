@@ -53,6 +53,10 @@ struct ShuffleOptions {
   /// kMillrace only: shards of each stream that are read in turn, a sample each, in front of the
   /// buffer. So shards that hold one class each are mixed. At least 1.
   int open_shards = 1;
+  /// kPermutation only: repeated augmentation. Each sample that is drawn comes so many times, in
+  /// slots that follow each other, each with random transforms of its own; an epoch has as many
+  /// slots as without, and other samples in each. At least 1.
+  int copies = 1;
   /// The buffer's limit in payload bytes, including those that ShardOptions::suffixes leaves out.
   /// It affects the order, so it must not depend on timing or on the fields wanted.
   std::size_t buffer_bytes = std::size_t{256} * 1024 * 1024;

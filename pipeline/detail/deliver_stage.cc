@@ -63,6 +63,27 @@ std::size_t OutputQueue::size() {
   return outputs_.size();
 }
 
+DeliverStage::DeliverStage(const PipelineOptions& options, const Position& start,
+                           LedgerBook& ledgers, OutputQueue& output, Meters& meters,
+                           Callbacks callbacks)
+    : options_(options),
+      ledgers_(ledgers),
+      output_(output),
+      meters_(meters),
+      callbacks_(std::move(callbacks)) {
+  if (!options.batch.fill) return;
+  filler_.emplace(options, start,
+                  RoundFiller::Callbacks{
+                      .ends_epoch = [this](std::uint32_t epoch,
+                                           const Error& fault) { return ends_epoch(epoch, fault); },
+                      .hand_out = [this](Output whole) { hand_out(std::move(whole)); },
+                      .leave_out =
+                          [this](std::int64_t samples) {
+                            meters_.dropped += static_cast<std::uint64_t>(samples);
+                            callbacks_.return_permit();
+                          }});
+}
+
 void DeliverStage::deliver(Output output) {
   const StageWork work(meters_.deliver, meters_.trace, "pipeline", "deliver");
   if (over_) return count_later_faults(output);
@@ -72,24 +93,63 @@ void DeliverStage::deliver(Output output) {
     case Output::Kind::kDiscarded:
       return callbacks_.return_permit();
     case Output::Kind::kMasked:
-      return output_.push(std::move(output));
+      return deliver_masked(std::move(output));
     case Output::Kind::kFault:
       return fail(std::move(output.error));
     case Output::Kind::kEpochEnd:
-      stopped_epoch_.reset();
-      return output_.push(std::move(output));
+      return end_epoch(std::move(output));
   }
 }
 
 void DeliverStage::deliver_round(Output output) {
   if (stopped_epoch_ == output.epoch) return replace_round(output);
+  if (filler_) return fill(std::move(output));
   try {
     report_faults(*output.round);
   } catch (...) {
     return fail(std::current_exception());
   }
+  if (stopped_epoch_ && output.round->num_valid() == 0) return replace_round(output);
+  hand_out(std::move(output));
+}
+
+/// A fault that ends the run leaves the round that waits where it is: it is not whole.
+void DeliverStage::fill(Output output) {
+  try {
+    filler_->add(std::move(output));
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void DeliverStage::deliver_masked(Output output) {
+  if (filler_) {
+    filler_->end_samples();
+    const std::int64_t used_up = filler_->take_used_up();
+    output.index -= used_up;
+    output.repeat += used_up;
+  }
+  output_.push(std::move(output));
+}
+
+void DeliverStage::end_epoch(Output output) {
+  stopped_epoch_.reset();
+  if (filler_) {
+    filler_->end_samples();
+    auto behind = filler_->behind();
+    const std::int64_t used_up = filler_->take_used_up();
+    if (used_up > 0 && least_batches(options_) > 0)
+      output_.push({.kind = Output::Kind::kMasked,
+                    .epoch = output.epoch,
+                    .index = output.index - used_up,
+                    .repeat = used_up,
+                    .position = std::move(behind)});
+  }
+  output_.push(std::move(output));
+}
+
+void DeliverStage::hand_out(Output output) {
   const std::int64_t valid = output.round->num_valid();
-  if (stopped_epoch_ && valid == 0) return replace_round(output);
   ledgers_.of(output.epoch)->count_emitted(static_cast<std::uint64_t>(valid));
   std::size_t bytes = 0;
   for (const Batch& batch : output.round->batches()) bytes += batch.num_bytes();
@@ -102,7 +162,7 @@ void DeliverStage::replace_round(const Output& output) {
   if (least_batches(options_) > 0)
     output_.push({.kind = Output::Kind::kMasked,
                   .epoch = output.epoch,
-                  .index = output.index,
+                  .index = output.index - (filler_ ? filler_->used_up() : 0),
                   .repeat = output.round->num_batches()});
   callbacks_.return_permit();
 }
@@ -110,13 +170,16 @@ void DeliverStage::replace_round(const Output& output) {
 void DeliverStage::report_faults(OpenRound& round) {
   if (round.faults().empty()) return;
   const std::uint32_t epoch = round.batches().front().epoch;
-  const auto ledger = ledgers_.of(epoch);
-  for (const OpenRound::SlotFault& fault : round.faults()) {
-    if (ledger->report(fault.error) != wds::OnFault::kStop) continue;
-    stopped_epoch_ = epoch;
-    round.cut_at_first_fault();
-    return callbacks_.cut_epoch(epoch);
-  }
+  for (const OpenRound::SlotFault& fault : round.faults())
+    if (ends_epoch(epoch, fault.error)) return round.cut_at_first_fault();
+}
+
+/// Applies the policy to a fault.
+bool DeliverStage::ends_epoch(std::uint32_t epoch, const Error& fault) {
+  if (ledgers_.of(epoch)->report(fault) != wds::OnFault::kStop) return false;
+  stopped_epoch_ = epoch;
+  callbacks_.cut_epoch(epoch);
+  return true;
 }
 
 void DeliverStage::fail(std::exception_ptr error) {

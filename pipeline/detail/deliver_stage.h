@@ -17,6 +17,7 @@
 #include "pipeline/detail/ledger_book.h"
 #include "pipeline/detail/messages.h"
 #include "pipeline/detail/meters.h"
+#include "pipeline/detail/round_filler.h"
 #include "pipeline/options.h"
 
 namespace millrace::pipeline::detail {
@@ -57,21 +58,21 @@ class DeliverStage {
     std::function<void()> failed;
   };
 
-  /// Everything borrowed outlives the stage.
-  DeliverStage(const PipelineOptions& options, LedgerBook& ledgers, OutputQueue& output,
-               Meters& meters, Callbacks callbacks)
-      : options_(options),
-        ledgers_(ledgers),
-        output_(output),
-        meters_(meters),
-        callbacks_(std::move(callbacks)) {}
+  /// Everything borrowed outlives the stage. Begins at `start`.
+  DeliverStage(const PipelineOptions& options, const Position& start, LedgerBook& ledgers,
+               OutputQueue& output, Meters& meters, Callbacks callbacks);
 
   void deliver(Output output);
 
  private:
   void deliver_round(Output output);
+  void deliver_masked(Output output);
+  void end_epoch(Output output);
+  void fill(Output output);
+  void hand_out(Output output);
   void replace_round(const Output& output);
   void report_faults(OpenRound& round);
+  bool ends_epoch(std::uint32_t epoch, const Error& fault);
   void fail(std::exception_ptr error);
   void count_later_faults(const Output& output);
 
@@ -80,6 +81,7 @@ class DeliverStage {
   OutputQueue& output_;
   Meters& meters_;
   Callbacks callbacks_;
+  std::optional<RoundFiller> filler_;  ///< with BatchOptions::fill
   bool over_ = false;
   /// The epoch that OnFault::kStop cut, until its kEpochEnd.
   std::optional<std::uint32_t> stopped_epoch_;

@@ -13,6 +13,7 @@
 #include "decode/npy.h"
 #include "decode/paired_decoder.h"
 #include "decode/text.h"
+#include "decode/views_decoder.h"
 #include "io/base/hash.h"
 
 namespace millrace::pipeline::detail {
@@ -222,12 +223,86 @@ class ImageDecoderField final : public FieldDecoder {
   std::uint64_t view_;
 };
 
+/// The numbered views of one member.
+class ViewsDecoderField final : public FieldDecoder {
+ public:
+  ViewsDecoderField(const std::vector<ImageField>& views, decode::ViewsDecoder decoder)
+      : FieldDecoder(outputs_of(views, decoder)),
+        suffixes_(suffixes_of(views.front())),
+        decoder_(std::move(decoder)) {
+    for (const ImageField& view : views) {
+      check_missing(view.missing, view.dtype, view.name);
+      missing_.push_back(view.missing);
+      views_.push_back(decode::numbered_view(static_cast<std::uint64_t>(*view.view)));
+    }
+  }
+
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId& id,
+                          Slots slots) const override {
+    if (suffixes_.find_any(sample) == nullptr && std::ranges::all_of(missing_, has_value)) {
+      for (std::size_t i = 0; i < slots.size(); ++i)
+        fill_with(*missing_[i], outputs()[i].spec.dtype, slots[i]);
+      return decode::Tidiness::kTidy;
+    }
+    std::vector<decode::PictureView> views;
+    for (std::size_t i = 0; i < slots.size(); ++i) views.push_back({views_[i], slots[i]});
+    return decode_member(sample, suffixes_.find(sample),
+                         [&](const io::Bytes& data) { return decoder_.decode(data, id, views); });
+  }
+
+ private:
+  static bool has_value(const std::optional<double>& missing) { return missing.has_value(); }
+  static std::vector<Output> outputs_of(const std::vector<ImageField>& views,
+                                        const decode::ViewsDecoder& decoder) {
+    std::vector<Output> outputs;
+    for (std::size_t i = 0; i < views.size(); ++i)
+      outputs.push_back({views[i].name, decoder.output(i)});
+    return outputs;
+  }
+
+  Suffixes suffixes_;
+  decode::ViewsDecoder decoder_;
+  std::vector<std::optional<double>> missing_;
+  std::vector<std::uint64_t> views_;
+};
+
+std::unique_ptr<const FieldDecoder> compile_views(const std::vector<ImageField>& views,
+                                                  const Pictures& pictures) {
+  std::vector<decode::ImageDecoderOptions> options;
+  for (const ImageField& view : views) {
+    require(*view.view >= 0, fmt::format("field {}: view {} is below 0", view.name, *view.view));
+    options.push_back(decoder_options(view, pictures));
+  }
+  return std::make_unique<ViewsDecoderField>(views, decode::ViewsDecoder(options));
+}
+
+bool are_views_of_one(const ImageField& one, const ImageField& other) {
+  return one.view && other.view && suffixes_of(one) == suffixes_of(other) &&
+         one.missing.has_value() == other.missing.has_value() &&
+         decode::decode_alike(decoder_options(one, {}), decoder_options(other, {}));
+}
+
+/// The numbered views that are decoded with `specs[first]`; none if that is done with an earlier
+/// one. Requires: it is such a view.
+std::vector<ImageField> views_beside(const std::vector<FieldSpec>& specs, std::size_t first) {
+  const ImageField& own = std::get<ImageField>(specs[first]);
+  std::vector<ImageField> views = {own};
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const auto* other = std::get_if<ImageField>(&specs[i]);
+    if (i == first || other == nullptr || !are_views_of_one(own, *other)) continue;
+    if (i < first) return {};
+    views.push_back(*other);
+  }
+  return views;
+}
+
 decode::PairedDecoder paired_decoder(const PairedImagesField& field, const Pictures& pictures) {
   if (field.members.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "paired images need at least one member");
   }
   std::vector<decode::ImageDecoderOptions> members;
   for (const ImageField& member : field.members) {
+    require(!member.view, "paired images share their views: a member has none of its own");
     require(!member.missing,
             "paired images have no value for a missing member: each must be there");
     members.push_back(decoder_options(member, pictures));
@@ -288,7 +363,9 @@ struct Compile {
   using Result = std::unique_ptr<const FieldDecoder>;
   std::uint64_t view = 0;
   const Pictures& pictures;
-  Result operator()(const ImageField& field) const { return compile_image(field, view, pictures); }
+  Result operator()(const ImageField& field) const {
+    return field.view ? compile_views({field}, pictures) : compile_image(field, view, pictures);
+  }
   Result operator()(const PairedImagesField& field) const {
     return compile_paired_images(field, view, pictures);
   }
@@ -371,7 +448,14 @@ std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::ui
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs, const Pictures& pictures) {
   FieldDecoders decoders;
   bool is_first = true;
-  for (const FieldSpec& spec : specs) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const FieldSpec& spec = specs[i];
+    if (const auto* image = std::get_if<ImageField>(&spec); image != nullptr && image->view) {
+      is_first = false;
+      const auto views = views_beside(specs, i);
+      if (!views.empty()) decoders.push_back(compile_views(views, pictures));
+      continue;
+    }
     const std::string* picture = picture_name(spec);
     const std::uint64_t view = picture == nullptr || is_first ? 0 : view_of(*picture);
     if (picture != nullptr) is_first = false;

@@ -104,7 +104,8 @@ using FieldDecoders = std::vector<std::unique_ptr<const FieldDecoder>>;
 /// InvalidArgument.
 std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view = 0,
                                                   const Pictures& pictures = {});
-/// Those that have arrays. The first field of pictures has view 0, each other one its own.
+/// Those that have arrays. The first field of pictures has view 0, each other one its own; numbered
+/// views of one member are together, where the first of them stands.
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs, const Pictures& pictures = {});
 
 /// The field's own list, or its codecs'.

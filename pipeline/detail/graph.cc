@@ -184,7 +184,7 @@ Graph::State::State(const GraphParts& all, const Position& start)
              .mixer = &parts.mixer},
             start, parts.layout, parts.pool, *this),
       decode_stage(parts.decoders, parts.ragged, parts.layout, parts.meters, parts.encoded),
-      deliver_stage(parts.options, parts.ledgers, parts.output, parts.meters,
+      deliver_stage(parts.options, start, parts.ledgers, parts.output, parts.meters,
                     {.return_permit = [this] { tell_merge(PermitReturned{}); },
                      .cut_epoch = [this](std::uint32_t epoch) { tell_merge(EpochCut{epoch}); },
                      .failed = [this] { stop.request_stop(); }}),

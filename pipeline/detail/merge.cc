@@ -19,7 +19,8 @@ Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& lay
       streams_(options_.stream_numbers.size()),
       next_stream_(start.turns.front()),
       epoch_(start.epoch),
-      epoch_batches_(start.slots / options_.batch.size),
+      epoch_batches_(start.slots / options_.batch.size +
+                     (start.fills.empty() ? 0 : start.fills.front().batches)),
       permits_(options_.permits),
       blocks_per_stream_(options_.blocks_per_stream) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -242,7 +243,9 @@ void Merge::open_round() {
     within->round = {.taken = i + 1, .devices = devices, .batch_size = options_.batch.size};
     batch.position = std::move(within);
   }
-  round_ = std::make_shared<OpenRound>(layout_, std::move(batches), options_.mixer);
+  round_ = std::make_shared<OpenRound>(
+      layout_, std::move(batches), options_.mixer,
+      options_.batch.fill ? OpenRound::Finish::kByCaller : OpenRound::Finish::kOnceComplete);
 }
 
 // Closes before the last block is sent, so that decoding it completes the round; without a last

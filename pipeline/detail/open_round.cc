@@ -7,8 +7,13 @@
 
 namespace millrace::pipeline::detail {
 
-OpenRound::OpenRound(const BatchLayout& layout, std::vector<Batch> batches, const BatchMixer* mixer)
-    : layout_(layout), mixer_(mixer), batches_(std::move(batches)), num_held_(num_slots() + 1) {
+OpenRound::OpenRound(const BatchLayout& layout, std::vector<Batch> batches, const BatchMixer* mixer,
+                     Finish finish)
+    : layout_(layout),
+      mixer_(mixer),
+      finish_(finish),
+      batches_(std::move(batches)),
+      num_held_(num_slots() + 1) {
   const auto rows = static_cast<std::size_t>(layout.batch_size());
   for (Batch& batch : batches_) {
     buffers_.push_back(static_cast<std::byte*>(batch.owner.get()));
@@ -51,6 +56,10 @@ bool OpenRound::release(std::int64_t slots) {
 void OpenRound::complete() {
   std::sort(faults_.begin(), faults_.end(),
             [](const SlotFault& a, const SlotFault& b) { return a.slot < b.slot; });
+  if (finish_ == Finish::kOnceComplete || output_.kind != Output::Kind::kRound) finish();
+}
+
+void OpenRound::finish() {
   for (std::int64_t i = 0; i < num_batches(); ++i) {
     Batch& batch = batches_[static_cast<std::size_t>(i)];
     const std::int64_t assigned = rows_in(i, num_assigned_);
@@ -70,6 +79,52 @@ void OpenRound::complete() {
     repeat_into_masked_slots(batch, buffer);
   }
   ragged_.clear();
+}
+
+void OpenRound::take_sample(std::int64_t hole, OpenRound& from, std::int64_t slot) {
+  const Place to = place_of(hole);
+  const Place source = from.place_of(slot);
+  for (std::size_t field = 0; field < layout_.num_fields(); ++field) {
+    const auto values = layout_.slot(source.buffer, field, source.row);
+    std::memcpy(layout_.slot(to.buffer, field, to.row).data(), values.data(), values.size());
+  }
+  Batch& mine = batches_[batch_of(hole)];
+  Batch& other = from.batches_[from.batch_of(slot)];
+  const std::size_t row = row_of(hole);
+  const std::size_t other_row = from.row_of(slot);
+  mine.valid[row] = std::exchange(other.valid[other_row], std::uint8_t{0});
+  mine.keys[row] = std::exchange(other.keys[other_row], {});
+  if (ragged_.empty()) return;
+  auto& values = ragged_[batch_of(hole)];
+  auto& others = from.ragged_[from.batch_of(slot)];
+  for (std::size_t field = 0; field < values.size(); ++field)
+    values[field][row] = std::exchange(others[field][other_row], {});
+}
+
+void OpenRound::drop_samples(std::int64_t first, std::int64_t end) {
+  for (std::int64_t slot = first; slot < end; ++slot) {
+    Batch& batch = batches_[batch_of(slot)];
+    batch.valid[row_of(slot)] = 0;
+    batch.keys[row_of(slot)].clear();
+    if (ragged_.empty()) continue;
+    for (auto& values : ragged_[batch_of(slot)]) values[row_of(slot)] = {};
+  }
+}
+
+std::int64_t OpenRound::num_samples() const {
+  std::int64_t samples = 0;
+  for (const Batch& batch : batches_) samples += std::ranges::count(batch.valid, 1);
+  return samples;
+}
+
+void OpenRound::close_up() {
+  std::int64_t used = 0;
+  for (std::int64_t slot = 0; slot < num_slots(); ++slot) {
+    if (!has_sample(slot)) continue;
+    if (slot != used) take_sample(used, *this, slot);
+    ++used;
+  }
+  num_assigned_ = used;
 }
 
 Output OpenRound::output() {

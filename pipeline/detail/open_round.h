@@ -31,14 +31,18 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
     std::byte* buffer;
     std::int64_t row;
   };
+  /// When finish() is called.
+  enum class Finish { kOnceComplete, kByCaller };
+
   /// `batches` own their buffers, and have what does not depend on their samples. `layout` is
   /// borrowed and must outlive the round, but not the batches from take(). So is `mixer`, which
   /// mixes the batches once their samples are there; null: nothing does.
   OpenRound(const BatchLayout& layout, std::vector<Batch> batches,
-            const BatchMixer* mixer = nullptr);
+            const BatchMixer* mixer = nullptr, Finish finish = Finish::kOnceComplete);
 
   // The merge, one thread at a time.
   std::int64_t num_batches() const { return static_cast<std::int64_t>(batches_.size()); }
+  std::int64_t num_slots() const { return num_batches() * layout_.batch_size(); }
   std::int64_t num_assigned() const { return num_assigned_; }
   bool is_full() const { return num_assigned_ == num_slots(); }
   std::int64_t assign() { return num_assigned_++; }
@@ -57,7 +61,7 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
   void fault(std::int64_t slot, Error error);
 
   /// Counts `slots` as filled or faulty. Returns true if none is left and the round is closed: it
-  /// is complete then, its masked slots repeat valid ones, and the caller sends output() on.
+  /// is complete then, finished unless its caller does that, and the caller sends output() on.
   [[nodiscard]] bool release(std::int64_t slots);
 
   // Once complete, one thread at a time.
@@ -67,13 +71,33 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
   /// One to which no slot was assigned has neither fields nor an owner.
   const std::vector<Batch>& batches() const { return batches_; }
   std::int64_t num_valid() const;
+  std::vector<Batch>& batches() { return batches_; }
+  /// Before it is finished: whether a slot has a sample.
+  bool has_sample(std::int64_t slot) const {
+    return batches_[batch_of(slot)].valid[row_of(slot)] != 0;
+  }
+  /// Gives the sample of a slot of `from`, which may be this round, to one without.
+  void take_sample(std::int64_t hole, OpenRound& from, std::int64_t slot);
+  /// Empties slots.
+  void drop_samples(std::int64_t first, std::int64_t end);
+  /// Moves the samples together, in their order: the slots without one are the last.
+  void close_up();
+  /// Of all batches, before it is finished.
+  std::int64_t num_samples() const;
+  /// Mixes the batches, and lets masked slots repeat valid ones.
+  void finish();
   /// Masks every slot from the first faulty one on.
   void cut_at_first_fault();
   /// Moves the batches out: the last call.
   std::vector<Batch> take() { return std::move(batches_); }
 
  private:
-  std::int64_t num_slots() const { return num_batches() * layout_.batch_size(); }
+  std::size_t batch_of(std::int64_t slot) const {
+    return static_cast<std::size_t>(slot % num_batches());
+  }
+  std::size_t row_of(std::int64_t slot) const {
+    return static_cast<std::size_t>(slot / num_batches());
+  }
   /// How many of the round's first `slots` ones are in a batch.
   std::int64_t rows_in(std::int64_t batch, std::int64_t slots) const {
     return (slots - batch + num_batches() - 1) / num_batches();
@@ -84,9 +108,10 @@ class OpenRound : public std::enable_shared_from_this<OpenRound> {
 
   const BatchLayout& layout_;
   const BatchMixer* mixer_;
+  const Finish finish_;
   std::vector<Batch> batches_;
   std::vector<std::byte*> buffers_;
-  /// By batch, ragged field and row, until the round is complete.
+  /// By batch, ragged field and row, until the round is finished.
   std::vector<std::vector<std::vector<io::Bytes>>> ragged_;
   Output output_;
   bool is_partial_ = false;

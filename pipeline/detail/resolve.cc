@@ -129,6 +129,9 @@ void check_shuffle(const wds::ShuffleOptions& shuffle) {
           "open shards: only millrace's own order reads several in turn");
   require(!shuffle.chooses() || shuffle.order == wds::Order::kPermutation,
           "where, balance and weight choose samples by their place: only a permutation does");
+  require(shuffle.copies >= 1, fmt::format("copies {}: at least 1", shuffle.copies));
+  require(shuffle.copies == 1 || shuffle.order == wds::Order::kPermutation,
+          "copies of a sample follow each other: only a permutation has them");
 }
 
 void check_threads(const char* what, int threads) {
@@ -266,12 +269,12 @@ std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams
 }
 
 /// Reduces one part of the plan; false if all are at their minimum.
-bool shrink(MemoryPlan& plan, std::int64_t devices) {
-  if (plan.permits == 2 && plan.first.read_ahead > 1) {
+bool shrink(MemoryPlan& plan, std::int64_t devices, std::int64_t least_permits) {
+  if (plan.permits == least_permits + 1 && plan.first.read_ahead > 1) {
     --plan.first.read_ahead;
-  } else if (plan.permits == 2 && plan.decode_bytes > kMiB) {
+  } else if (plan.permits == least_permits + 1 && plan.decode_bytes > kMiB) {
     plan.decode_bytes = kMiB;
-  } else if (plan.permits > 1) {
+  } else if (plan.permits > least_permits) {
     --plan.permits;
   } else {
     return false;
@@ -334,13 +337,14 @@ std::vector<int> owned_streams(const PipelineOptions& options) {
 EpochOptions resolve_epochs(const PipelineOptions& options) {
   EpochOptions epochs = options.epochs;
   const bool drops = options.batch.uneven == Uneven::kDrop;
-  if (drops && options.split.topology.world_size() > 1)
+  if (drops && (options.split.topology.world_size() > 1 || options.batch.fill))
     epochs.batches = batches_per_epoch(options).value_or(0);
   return epochs;
 }
 
 std::int64_t least_batches(const PipelineOptions& options) {
-  const bool pads = options.split.topology.processes > 1 && options.batch.uneven != Uneven::kDrop;
+  const bool promises = options.split.topology.processes > 1 || options.batch.fill;
+  const bool pads = promises && options.batch.uneven != Uneven::kDrop;
   return pads ? batches_per_epoch(options).value_or(0) : resolve_epochs(options).batches;
 }
 
@@ -435,6 +439,7 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
        {std::pair("where", shuffle.where), std::pair("balance", shuffle.balance),
         std::pair("weight", shuffle.weight)})
     if (!value.empty()) list.emplace_back(name, value);
+  if (shuffle.copies != 1) list.emplace_back("copies", text(shuffle.copies));
   if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
   if (passes_go_on(options)) list.emplace_back(kLaterPasses, "dealt on from the pass before");
   return list;
@@ -544,15 +549,16 @@ MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout
   const std::size_t decoded = decoded_bytes(options);
   const std::size_t budget = options.resources.memory_budget_bytes;
   const std::int64_t devices = options.split.topology.devices;
+  const std::int64_t held = options.batch.fill ? 1 : 0;  // a round that waits to be filled
   MemoryPlan plan{.permits = divide_up(options.resources.prefetch, devices) +
-                             rounds_in_work(options, batch_bytes),
+                             rounds_in_work(options, batch_bytes) + held,
                   .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB,
                   .first = {.readers = options.resources.io_threads,
                             .decode_threads = options.resources.threads,
                             .read_ahead = 2}};
   plan.num_batches = batches_held(plan.permits, devices);
   const auto sum = [&] { return bound(plan, fixed, streams, batch_bytes); };
-  while (budget > 0 && sum() > budget && shrink(plan, devices)) continue;
+  while (budget > 0 && sum() > budget && shrink(plan, devices, 1 + held)) continue;
   plan.most = plan.first;
   if (options.resources.autotune.on) raise_limits(options, streams, sum(), plan);
   plan.bound_bytes = sum();

@@ -36,9 +36,9 @@ std::int64_t least_batches(const PipelineOptions& options);
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options);
 /// Those of them that are there only where they are used.
 inline constexpr std::string_view kLaterPasses = "later-passes";
-inline constexpr std::array<std::string_view, 10> kOptionsOnlyIfUsed = {
-    "processes", "open-shards", "passes",  "source", "samples",
-    "mix",       "where",       "balance", "weight", kLaterPasses};
+inline constexpr std::array<std::string_view, 12> kOptionsOnlyIfUsed = {
+    "processes", "open-shards", "passes", "source", "samples", "mix",
+    "where",     "balance",     "weight", "copies", "fill",    kLaterPasses};
 
 /// A shard's name without folder and query string: shards may have been moved when a run resumes.
 std::string base_name(const std::string& url);

@@ -39,6 +39,10 @@ class Pipeline:
     masked slots ("pad"), make a shorter batch ("partial"), are dropped ("drop") or refused
     ("error").
 
+    ``fill``: slots whose samples were skipped as damaged take the rank's next samples, so that batches
+    are whole until the epoch's end; False: they are masked where they are. The number of batches is
+    the same.
+
     ``mixup``, ``cutmix``: mix each picture of the field "image" with another one of its batch, by the
     alphas of the shares' Beta distributions; with both, either is drawn for each step. The fields
     "label.other" and "label.share" say with what, and how much of the target "label" is.
@@ -80,6 +84,7 @@ class Pipeline:
         shuffle: _core.Shuffle | None = None,
         epochs: _core.Epochs | None = None,
         uneven: Literal["pad", "partial", "drop", "error"] = "pad",
+        fill: bool = False,
         mixup: float = 0.0,
         cutmix: float = 0.0,
         faults: _core.Faults | None = None,
@@ -115,6 +120,7 @@ class Pipeline:
             shuffle=shuffle,
             epochs=epochs,
             uneven=uneven,
+            fill=fill,
             mixup=mixup,
             cutmix=cutmix,
             faults=faults,

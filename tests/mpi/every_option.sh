@@ -22,7 +22,7 @@ declare -A words=(
   [--uneven]=drop [--mix-end]=repeat [--precision]=bf16 [--devices]=2 [--allreduce]=mpi
   [--run-dir]=other [--resume]="w" [--allow-changed-data]="--resume w" [--init]="w" [--replace-head]="--init w"
   [--monitor]=train_loss [--upload]="up --run-dir other" [--max-time]=1h [--task.label-smoothing]=0.1 [--task.colors]=colours.txt
-  [--folds]=3 [--fold]=1 [--plugin-network]=no
+  [--val-where]=cls==1 [--folds]=3 [--fold]=1 [--plugin-network]=no
   [--force]="--run-dir other" [--peer-timeout]=9 [--streams]=4 [--scale-lr]="--lr 0.1"
   [--order.initial]="5 --order webdataset" [--order.shard-shuffle]="5 --order webdataset"
   [--order.detshuffle]="true --order webdataset" [--resampled]="--epoch-samples 64" [--ema]=0.5

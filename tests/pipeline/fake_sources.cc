@@ -132,6 +132,7 @@ std::string describe(const pipeline::Batch& batch) {
   for (std::size_t i = 0; i < batch.keys.size(); ++i) {
     text += batch.valid[i] ? " " + batch.keys[i] : " -" + batch.keys[i];
   }
+  if (batch.num_valid == 0) return text;  // the arrays of the batch before it, or zeros
   for (const pipeline::BatchField& field : batch.fields) {
     text += " " + field.name + "=" + std::to_string(crc32(field.data));
   }

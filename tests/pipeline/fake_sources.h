@@ -44,7 +44,7 @@ pipeline::PipelineOptions fake_options(int streams, std::int64_t batch_size);
 pipeline::Pipeline fake_pipeline(pipeline::PipelineOptions options,
                                  const FakeStreams& streams = {});
 
-/// All that is deterministic about a batch, as text.
+/// All that is deterministic about a batch, as text: not the arrays of one without samples.
 std::string describe(const pipeline::Batch& batch);
 /// The batches of all epochs, "end" at the end of each.
 std::vector<std::string> describe_all(pipeline::Pipeline& pipeline);

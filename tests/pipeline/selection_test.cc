@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -176,6 +177,47 @@ TEST(Selection, GoesOnAfterAnyBatch) {
                            .epochs({.count = 2})
                            .options();
   EXPECT_EQ(testing::expect_same_after_any_resume(options).size(), 2U * (119 / 4 + 2));
+}
+
+TEST(Selection, CopiesOfASampleFollowEachOtherWithDrawsOfTheirOwn) {
+  const ChosenSet set;
+  const auto options_of = [&](int streams, wds::ShuffleOptions chosen) {
+    PipelineOptions options =
+        set.builder(std::move(chosen)).split({.workers = streams}).epochs({.count = 2}).options();
+    options.fields.push_back(FunctionField{
+        .name = "drawn",
+        .output = {.dtype = decode::DType::kInt64, .shape = {}},
+        .decode = [](const auto&, const decode::SampleId& id, std::span<std::byte> slot) {
+          const std::int64_t drawn = id.rng(Purpose{1})();
+          std::memcpy(slot.data(), &drawn, sizeof drawn);
+        }});
+    return options;
+  };
+  std::vector<std::vector<std::string>> orders;
+  for (const int streams : {1, 3}) {
+    Pipeline pipeline(options_of(streams, {.copies = 3}));
+    std::vector<std::string> keys;
+    std::set<std::int64_t> drawn;
+    while (!pipeline.finished())
+      for (Batch batch; pipeline.next(batch);) {
+        keys.insert(keys.end(), batch.keys.begin(), batch.keys.end());
+        const auto values = batch.field("drawn").as<std::int64_t>();
+        drawn.insert(values.begin(), values.end());
+      }
+    ASSERT_EQ(keys.size(), 240U);
+    EXPECT_EQ(drawn.size(), 240U) << "each copy has crops and flips of its own";
+    for (std::size_t i = 0; i < keys.size(); i += 3) {
+      EXPECT_EQ(keys[i], keys[i + 1]);
+      EXPECT_EQ(keys[i], keys[i + 2]);
+    }
+    EXPECT_EQ(std::set(keys.begin(), keys.begin() + 120).size(), 40U);
+    EXPECT_NE(std::set(keys.begin(), keys.begin() + 120), std::set(keys.begin() + 120, keys.end()));
+    orders.push_back(keys);
+  }
+  EXPECT_EQ(orders[0], orders[1]);
+  testing::expect_same_after_any_resume(options_of(3, {.copies = 4, .where = "json.n < 25"}));
+  EXPECT_THROW(set.builder({.copies = 0}).build(), Error);
+  EXPECT_THROW(set.builder({}).shuffle({.copies = 2}).build(), Error);
 }
 
 TEST(Selection, FaultsNameTheSampleOrTheOption) {

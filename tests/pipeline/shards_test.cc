@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -332,6 +333,50 @@ TEST(PipelineOverShards, ViewsOfOneMemberAreIndependentAndKeyedByTheirNames) {
   EXPECT_NE(right, alone);
   EXPECT_EQ(cropped(path, {"left", "other", "right"}, "right"), right);
   EXPECT_NE(cropped(path, {"left", "other", "right"}, "other"), right);
+}
+
+/// Views by their numbers of a pipeline, by their names.
+std::map<std::string, std::vector<std::uint8_t>> numbered(
+    const std::string& shard, const std::map<std::string, std::int64_t>& views,
+    std::uint64_t* decoded = nullptr) {
+  Pipeline::Builder builder = Pipeline::Builder().shards(shard).shuffle({.seed = 5});
+  for (const auto& [name, view] : views) {
+    const int size = view < 2 ? 8 : 4;
+    builder.field(ImageField{.name = name,
+                             .transforms = {decode::RandomCrop{{size, size}, 0}},
+                             .dtype = decode::DType::kUInt8,
+                             .view = view});
+    if (view == 1) builder.field(LabelField{.name = "between", .missing = 0});
+  }
+  Pipeline pipeline = builder.batch({.size = 12}).build();
+  std::map<std::string, std::vector<std::uint8_t>> pixels;
+  Batch batch;
+  EXPECT_TRUE(pipeline.next(batch));
+  for (const auto& [name, view] : views) {
+    const auto field = batch.field(name).as<std::uint8_t>();
+    pixels[name].assign(field.begin(), field.end());
+  }
+  if (decoded != nullptr) *decoded = pipeline.statistics().pictures.decoded;
+  return pixels;
+}
+
+TEST(PipelineOverShards, NumberedViewsShareOneDecodeAndAreKeyedByTheirNumbers) {
+  TempDir folder;
+  TarBuilder tar;
+  for (int i = 0; i < 12; ++i) {
+    const auto picture = decode::decode_image(io::Bytes::copy_of(ppm(64, 64, 7 * i)));
+    tar.file(std::to_string(i) + ".png", std::string(decode::encode_png(picture).text()));
+  }
+  const std::string path = folder / "crops.tar";
+  testing::write_file(path, tar.end().bytes());
+  std::uint64_t decoded = 0;
+  const auto all = numbered(path, {{"a", 0}, {"b", 1}, {"c", 2}, {"d", 3}}, &decoded);
+  EXPECT_EQ(decoded, 12U) << "each picture once";
+  EXPECT_EQ(numbered(path, {{"b", 0}}).at("b"), all.at("a"));
+  EXPECT_EQ(numbered(path, {{"x", 3}, {"y", 1}}), (std::map<std::string, std::vector<std::uint8_t>>{
+                                                      {"x", all.at("d")}, {"y", all.at("b")}}));
+  EXPECT_NE(all.at("c"), all.at("d"));
+  EXPECT_THROW(numbered(path, {{"a", -1}}), Error);
 }
 
 /// Bytes of this process that are in memory now.

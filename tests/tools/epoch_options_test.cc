@@ -334,6 +334,8 @@ TEST_F(EpochOptions, EvaluationCountsEachSampleOnceUnlessTheUserDropsSome) {
   EXPECT_EQ(samples({}), 50);
   EXPECT_EQ(samples({"--partial"}), 50);
   EXPECT_EQ(samples({"--drop-last"}), 48);
+  EXPECT_EQ(samples({"--where", "key matches '*7'"}), 5);
+  EXPECT_THAT(run(eval, {"--where", "cls >"}).err, HasSubstr("column"));
   EXPECT_EQ(run(eval, {"--uneven", "error"}).status, 2);
   EXPECT_EQ(run(eval, {"--resampled"}).status, 2) << "an evaluation is every sample once";
 }

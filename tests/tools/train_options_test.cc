@@ -627,6 +627,10 @@ TEST_F(TrainOptions, SkipAndTakeDivideASetForTrainingAndEvaluation) {
   EXPECT_EQ(samples(events, "train_samples"), 66);
   EXPECT_EQ(samples(events, "val_samples"), 30);
   EXPECT_EQ(samples(train({"--epochs", "1", "--skip", "90", "--take", "90"}), "train_samples"), 6);
+  const auto kept = train({"--epochs", "1", "--where", "key matches '*7'", "--copies", "2",
+                           "--fill", "--val", shards_, "--val-where", "key matches '*3'"});
+  EXPECT_EQ(samples(kept, "train_samples"), 9);
+  EXPECT_EQ(samples(kept, "val_samples"), 10);
 
   const auto refused = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"--train", shards_, "--run-dir", dir_ / "refused"});
@@ -640,6 +644,7 @@ TEST_F(TrainOptions, SkipAndTakeDivideASetForTrainingAndEvaluation) {
               HasSubstr("the number in each shard must be known"));
   EXPECT_THAT(refused({"--take", "9", "--order", "webdataset"}), HasSubstr("--skip and --take"));
   EXPECT_THAT(refused({"--val-take", "9"}), HasSubstr("need --val"));
+  EXPECT_THAT(refused({"--val-where", "cls == 1"}), HasSubstr("need --val"));
   EXPECT_THAT(refused({"--take", "-1"}), HasSubstr("--take"));
 }
 

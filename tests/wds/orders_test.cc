@@ -35,6 +35,9 @@ TEST(Orders, MakeTheShuffleThatTheyDescribe) {
   EXPECT_EQ("json.n in [1, 2]", chosen.where);
   EXPECT_EQ("classes", chosen.balance);
   EXPECT_FALSE(order_of("permutation").chooses());
+  EXPECT_EQ(1, order_of("permutation").copies);
+  EXPECT_EQ(3, order_of("permutation(copies=3)").copies);
+  EXPECT_THROW(order_of("permutation(copies=0)"), Error);
   EXPECT_THROW(order_of("permutation(where='json.n >')"), Error);
 }
 

@@ -62,6 +62,7 @@ void DataOptions::declare(CLI::App& app) {
       ->transform(whole_number(0, 1 << 16));
   order.declare(app);
   val_order.declare_range(app, "val-");
+  val_order.declare_where(app, "val-");
   app.add_option("--fake-data", fake,
                  "Train on N generated samples per epoch, without reading shards; 0: off")
       ->transform(whole_number(0));
@@ -90,6 +91,7 @@ void DataOptions::settle(ReadOptions& read) {
     require(!MixOptions::has_weight(spec),
             "--val " + printable_spec(spec) + ": what is evaluated has no weights");
   order.settle();
+  val_order.settle();
   if (fake > 0) {
     require(train.empty() && val.empty() && join.empty() && val_join.empty(),
             "--fake-data takes neither shards nor --val");
@@ -102,8 +104,9 @@ void DataOptions::settle(ReadOptions& read) {
   read.check(train_specs());
   read.check_joins(join, train_specs());
   const bool has_val = !val_specs().empty();
-  require(has_val || (val_join.empty() && val_order.chosen().range.is_all()),
-          "--val-join, --val-skip and --val-take need --val");
+  const SampleOrder& chosen = val_order.chosen();
+  require(has_val || (val_join.empty() && chosen.range.is_all() && !chosen.shuffle.chooses()),
+          "--val-join, --val-skip, --val-take and --val-where need --val");
   if (!has_val) return;
   read.check(val_specs());
   read.check_joins(val_join, val_specs());

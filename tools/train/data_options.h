@@ -28,7 +28,7 @@ struct DataOptions {
   int folds = 0;
   int fold = 0;
   OrderOptions order = OrderOptions(wds::orders::kUsualBuffer);
-  /// What is skipped and taken of the samples to evaluate on.
+  /// What is skipped, taken and kept of the samples to evaluate on.
   OrderOptions val_order = OrderOptions();
   MixOptions mix = {};
   /// How the pictures of a training batch are mixed with one another.

@@ -44,6 +44,7 @@ PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
       end_(end_of(spec, samples_of(spec))),
       most_(spec.max_samples),
       skipped_(spec.range.skip),
+      copies_(static_cast<std::uint64_t>(spec.shuffle.copies)),
       selection_(spec.selection),
       order_(samples_of(spec), key_) {
   if (selection_ && spec.stream == 0) ledger_.count_filtered(selection_->filtered());
@@ -86,7 +87,7 @@ std::vector<std::uint64_t> PermutedReader::next_numbers() {
     if (pass != pass_)
       order_ = Permutation(order_.size(), {.seed = key_.seed, .epoch = key_.epoch, .pass = pass});
     pass_ = pass;
-    numbers.push_back(place_of(order_.at(number % order_.size())));
+    numbers.push_back(place_of(order_.at(number % order_.size() / copies_)));
     bytes += access_.contents().bytes_of(numbers.back());
     ++taken_;
   }

@@ -41,6 +41,7 @@ class PermutedReader {
   const std::uint64_t end_;      // numbers of all passes
   const std::uint64_t most_;     // StreamSpec::max_samples
   const std::uint64_t skipped_;  // samples in front of the range
+  const std::uint64_t copies_;   // slots in a row that a sample has
   const std::shared_ptr<const SampleSelection> selection_;
   Permutation order_;
   std::uint64_t pass_ = 0;  // of order_
