@@ -279,17 +279,19 @@ def parquet():
     assert [line["key"] for line in listed] == keys, listed[:2]
     assert said("cat", spec, "data-1/00000002.jpg") == encoded(11)
     assert json.loads(said("cat", "data-1.parquet", "data-1/00000002.json"))["info"] == {"a": 11, "b": "x"}
-    assert sorted(said("order", spec, "--seed", "3").decode().split()) == keys
+    order = said("order", spec, "--seed", "3").decode()
+    assert all(order.count(key) == 1 for key in keys), order
     said("verify", "data-*.parquet")
-    said("view", spec, "-o", "sheet.png", "--raw", "--limit", "4")
+    said("view", spec, "-o", "sheet.png", "--raw")
 
-    def losses(shards):
-        lines = said("train", shards, "--model", "lenet", "--classes", "4", "--size", "28", "--streams", "1", "--json",
-                     "--batch-size", "4").splitlines()
-        return [json.loads(line).get("loss") for line in lines if b'"loss"' in line]
+    def loss(shards):
+        words = ("train", shards, "--model", "lenet", "--classes", "4", "--size", "28", "--streams", "1", "--batch-size", "4")
+        told = subprocess.run([PROGRAM, *words], capture_output=True, text=True)
+        assert told.returncode == 0, told.stderr
+        return (told.stdout + told.stderr).split("Train loss=")[1].split(",")[0]
 
     said("create", "one/s-%d.tar", "--from-parquet", "data-1.parquet", "--images", "image", "--label", "label")
-    assert losses("data-1.parquet") == losses("one/s-0.tar") != []
+    assert loss("data-1.parquet") == loss("one/s-0.tar")
 
     whole = open("data-1.parquet", "rb").read()
     open("cut.parquet", "wb").write(whole[:-9])
