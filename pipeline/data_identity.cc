@@ -20,6 +20,7 @@
 #include "io/local_path.h"
 #include "io/opener.h"
 #include "pipeline/detail/resolve.h"
+#include "wds/parquet_shard.h"
 #include "wds/shard_index.h"
 #include "wds/split.h"
 
@@ -130,7 +131,7 @@ class Lookup {
   // A fault is reported by the reader of the shard.
   void look_at_file(std::size_t place) {
     try {
-      const auto path = io::local_path(options_.shards[place]);
+      const auto path = io::local_path(wds::stored_url(options_.shards[place]));
       if (path) look_at(*path, shards_[place]);
     } catch (const Error&) {
     }
@@ -139,7 +140,8 @@ class Lookup {
   // The opener has retried already: another shard would fail the same way, after the same wait.
   void look_at_object(std::size_t place) {
     try {
-      const auto source = options_.opener->open(options_.shards[place], {.stop = options_.stop});
+      const auto source =
+          options_.opener->open(wds::stored_url(options_.shards[place]), {.stop = options_.stop});
       look_at(*source, shards_[place]);
     } catch (const Error& error) {
       if (!cannot_be_seen(error)) is_down_ = true;

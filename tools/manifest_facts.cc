@@ -8,12 +8,14 @@
 
 #include "io/local_path.h"
 #include "tools/index/index_place.h"
+#include "wds/parquet_shard.h"
 
 namespace millrace::tools {
 namespace {
 
 // The same text for all ways to name a shard: "a.tar", "./a.tar", "file:///d/a.tar".
-std::string place_of(const std::string& url) {
+std::string place_of(const std::string& shard) {
+  const std::string url = wds::stored_url(shard);
   const auto path = io::local_path(url);
   if (!path) return io::printable_url(url);
   return std::filesystem::absolute(*path).lexically_normal().string();

@@ -17,6 +17,7 @@
 #include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
+#include "wds/parquet_shard.h"
 #include "wds/sample_access.h"
 #include "wds/shard_index.h"
 #include "wds/shard_name.h"
@@ -27,7 +28,7 @@ namespace millrace::tools {
 namespace {
 
 bool is_missing(const std::string& url) {
-  const auto path = io::local_path(url);
+  const auto path = io::local_path(wds::stored_url(url));
   return path && !std::filesystem::exists(*path);
 }
 

@@ -11,6 +11,7 @@
 #include "io/base/threads.h"
 #include "io/local_path.h"
 #include "wds/detail/joiner.h"
+#include "wds/parquet_shard.h"
 
 namespace millrace::wds {
 namespace {
@@ -81,8 +82,11 @@ std::uint64_t SetContents::bytes_of(std::uint64_t number) const {
 std::shared_ptr<const SetContents> find_contents(const io::Opener& opener,
                                                  std::span<const std::string> shards,
                                                  const ContentsOptions& options) {
-  for (const std::string& url : shards)
+  for (const std::string& url : shards) {
     if (io::is_read_once(url)) no_places(url, "it can be read only once");
+    if (is_parquet(url))
+      no_places(url, "Parquet is read by groups of rows; create --from-parquet makes tars of it");
+  }
   std::vector<std::shared_ptr<const ShardIndex>> indexes(shards.size());
   if (options.indexed) indexes = read_indexes(opener, shards, options.scan.stop);
   std::vector<bool> wanted;

@@ -6,12 +6,20 @@
 #include <optional>
 
 #include "io/base/threads.h"
+#include "wds/parquet_shard.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {
 namespace {
 
 using Counts = std::vector<std::uint64_t>;
+
+/// By its index, or a Parquet file's footer; nullopt if there is no index.
+std::optional<std::uint64_t> stored_count(const io::Opener& opener, const std::string& shard,
+                                          const std::stop_token& stop) {
+  if (is_parquet(shard)) return count_rows(opener, shard, stop);
+  return read_sample_count(opener, index_url(shard), stop);
+}
 
 /// Whether shards behind one without an index are looked up.
 enum class AfterNone { kGoOn, kStop };
@@ -35,7 +43,7 @@ class Lookup {
     if (shard >= shards_.size()) return false;
     try {
       if (!io::is_stream_url(shards_[shard]))
-        found_[shard].count = read_sample_count(opener_, index_url(shards_[shard]), stop_);
+        found_[shard].count = stored_count(opener_, shards_[shard], stop_);
     } catch (...) {
       found_[shard].fault = std::current_exception();
     }
@@ -141,7 +149,7 @@ std::optional<std::uint64_t> samples_in_shard(const FaultPolicy& policy, const E
   }
   if (io::is_stream_url(url) || fault.code() == ErrorCode::kIo) return {};
   try {
-    return read_sample_count(opener, index_url(url), stop);
+    return stored_count(opener, url, stop);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled) throw;
     return {};

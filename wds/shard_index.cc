@@ -11,6 +11,7 @@
 #include "wds/detail/index_text.h"
 #include "wds/detail/write_text.h"
 #include "wds/hashing_opener.h"
+#include "wds/parquet_shard.h"
 
 namespace millrace::wds {
 namespace {
@@ -95,6 +96,9 @@ std::string index_url(const std::string& url) {
 
 ShardIndex build_index(const io::Opener& opener, const std::string& url,
                        const ShardOptions& options) {
+  if (is_parquet(url))
+    throw Error(ErrorCode::kUnsupported, "a Parquet file needs no index: its footer has the counts",
+                {.url = io::printable_url(url)});
   const HashingOpener hashing(opener);
   ShardOptions wanted = options;
   wanted.index = nullptr;
@@ -124,7 +128,7 @@ ShardIndex read_index(const io::Opener& opener, const std::string& url, const st
 std::shared_ptr<const ShardIndex> find_index(const io::Opener& opener, const std::string& shard_url,
                                              const std::stop_token& stop, bool* again,
                                              IndexParts parts) {
-  if (io::is_stream_url(shard_url)) return nullptr;
+  if (io::is_stream_url(shard_url) || is_parquet(shard_url)) return nullptr;
   try {
     auto index = std::make_shared<const ShardIndex>(
         read_index(opener, index_url(shard_url), stop, again, parts));

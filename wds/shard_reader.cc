@@ -8,6 +8,8 @@
 #include "wds/detail/group_reader.h"
 #include "wds/detail/header_blocks.h"
 #include "wds/detail/index_check.h"
+#include "wds/detail/parquet_reader.h"
+#include "wds/parquet_shard.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {
@@ -44,8 +46,9 @@ struct ShardReader::State {
   const io::Opener& opener;
   ShardOptions options;
   std::shared_ptr<const std::string> url;
-  std::optional<detail::GroupReader> group;  // null after a failed open
-  TarWarnings before;                        // of earlier readers
+  std::optional<detail::ParquetReader> rows;  // of a Parquet file; then nothing below is used
+  std::optional<detail::GroupReader> group;   // null after a failed open
+  TarWarnings before;                         // of earlier readers
   // Only with an index:
   std::size_t cursor = 0;  // the next sample
   std::size_t last = 0;    // one past the last wanted sample
@@ -58,6 +61,10 @@ struct ShardReader::State {
 };
 
 void ShardReader::State::open() {
+  if (is_parquet(*url)) {
+    rows.emplace(opener, url, options);
+    return;
+  }
   before = warnings();
   group.reset();
   group.emplace(opener, url, options);
@@ -71,6 +78,7 @@ TarWarnings ShardReader::State::warnings() const {
 
 bool ShardReader::State::next(Sample& sample) {
   lost_samples = 1;
+  if (rows) return rows->next(sample);
   if (is_listed()) return next_listed(sample);
   return options.index ? next_indexed(sample) : group->next(sample);
 }
@@ -220,23 +228,30 @@ bool ShardReader::next(Sample& sample) {
 }
 
 bool ShardReader::can_continue() const {
+  if (state_->rows) return state_->rows->can_continue();
   return state_->options.index ? !state_->broken : state_->group->can_continue();
 }
-std::uint64_t ShardReader::lost_samples() const { return state_->lost_samples; }
+std::uint64_t ShardReader::lost_samples() const {
+  return state_->rows ? state_->rows->lost_samples() : state_->lost_samples;
+}
 
 std::uint64_t ShardReader::position() const {
   const State& state = *state_;
+  if (state.rows) return state.rows->position();
   if (!state.options.index) return state.group->position();
   const ShardIndex& index = *state.options.index;
   return state.cursor < index.samples.size() ? index.samples[state.cursor].offset : index.end;
 }
 
 bool ShardReader::at_end() const {
+  if (state_->rows) return state_->rows->at_end();
   return state_->options.index ? state_->cursor == state_->last : state_->group->at_end();
 }
 bool ShardReader::compressed() const { return state_->group && state_->group->tar().compressed(); }
 TarWarnings ShardReader::warnings() const { return state_->warnings(); }
-std::uint64_t ShardReader::refetched() const { return state_->refetched; }
+std::uint64_t ShardReader::refetched() const {
+  return state_->rows ? state_->rows->refetched() : state_->refetched;
+}
 const std::vector<std::uint32_t>& ShardReader::header_crcs() const {
   MILLRACE_CHECK(state_->group.has_value(), "a sample was read");
   return state_->group->header_crcs();

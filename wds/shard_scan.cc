@@ -21,6 +21,7 @@
 #include "wds/detail/group_reader.h"
 #include "wds/detail/scan_cache.h"
 #include "wds/detail/scan_mark.h"
+#include "wds/parquet_shard.h"
 
 namespace millrace::wds {
 namespace {
@@ -118,6 +119,7 @@ class Scanner {
       : opener_(opener), url_(url), options_(options), on_sample_(on_sample) {}
 
   ShardScan run() {
+    if (is_parquet(url_)) return footer();
     try {
       ShardOptions reading{.lenient = options_.lenient, .stop = options_.stop};
       if (options_.concatenated) reading.tar.behind_end = BehindEnd::kRead;
@@ -133,6 +135,16 @@ class Scanner {
   }
 
  private:
+  /// A Parquet file's, whose samples are found by their numbers.
+  ShardScan footer() {
+    try {
+      scan_.count = count_rows(opener_, url_, options_.stop);
+    } catch (const Error& error) {
+      damaged(error);
+    }
+    return std::move(scan_);
+  }
+
   bool step() {
     Sample sample;
     try {
@@ -217,7 +229,8 @@ Scanned scan(const io::Opener& opener, const std::string& url, const std::string
 /// Nullopt if another process scans the shard, and that is to be done later.
 std::optional<Scanned> scan_or_recall(const io::Opener& opener, const std::string& url,
                                       const ScanOptions& options, detail::IfTaken if_taken) {
-  if (options.cache.empty() || io::is_stream_url(url)) return scan(opener, url, "", options);
+  if (options.cache.empty() || io::is_stream_url(url) || is_parquet(url))
+    return scan(opener, url, "", options);
   const std::string path = detail::scan_path(url, options);
   if (auto known = recall(opener, url, path, options)) return known;
   if (!may_be_worth(url)) return scan(opener, url, path, options);
@@ -328,6 +341,8 @@ std::string default_scan_cache() { return cache_folder("scans"); }
 ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
                          const ShardOptions& options) {
   try {
+    if (is_parquet(url))
+      throw Error(ErrorCode::kUnsupported, "rows of a Parquet file cannot be found by their keys");
     HeaderScan headers(opener, url, options);
     ShardIndex contents;
     for (Sample sample; headers.next(sample);)

@@ -15,6 +15,7 @@
 #include "io/base/error.h"
 #include "io/local_path.h"
 #include "io/opener.h"
+#include "wds/parquet_shard.h"
 
 namespace millrace::wds {
 namespace {
@@ -93,19 +94,36 @@ bool is_sidecar(const std::string& name) {
          name.find(".tmp-") != std::string::npos;
 }
 
-bool is_shard_name(const std::string& name) {
+bool is_tar_name(const std::string& name) {
   return name.find(".tar") != std::string::npos && !name.starts_with('.') && !is_sidecar(name);
+}
+
+bool is_parquet_name(const std::string& name) {
+  return is_parquet(name) && !name.starts_with('.') && !is_sidecar(name);
+}
+
+std::string_view last_name(std::string_view url) { return url.substr(url.rfind('/') + 1); }
+
+/// The tars among them. Beside these, Parquet files are tables of what they hold; alone, shards.
+void keep_named_shards(std::vector<std::string>& urls) {
+  const auto is_tar = [](const std::string& url) {
+    return is_tar_name(std::string(last_name(url)));
+  };
+  const bool tars = std::ranges::any_of(urls, is_tar);
+  std::erase_if(urls, [&](const std::string& url) {
+    return tars ? !is_tar(url) : !is_parquet_name(std::string(last_name(url)));
+  });
 }
 
 Shards shards_in_folder(const std::string& folder) {
   std::vector<std::string> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (!entry.is_directory() && is_shard_name(entry.path().filename().string())) {
+    if (!entry.is_directory())
       paths.push_back((fs::path(folder) / entry.path().filename()).string());
-    }
   }
+  keep_named_shards(paths);
   std::sort(paths.begin(), paths.end());
-  if (paths.empty()) invalid_spec("no shard (*.tar*) in folder " + folder);
+  if (paths.empty()) invalid_spec("no shard (*.tar*, *.parquet) in folder " + folder);
   Shards shards;
   for (std::string& path : paths) shards.push_back({.url = std::move(path)});
   return shards;
@@ -138,7 +156,7 @@ void keep_shards(std::vector<std::string>& matches, const std::string& pattern) 
   if (pattern.ends_with(".json")) return;
   std::erase_if(matches, is_sidecar);
   const auto is_other = [](const std::string& name) {
-    return !is_shard_name(name.substr(name.rfind('/') + 1));
+    return !is_tar_name(std::string(last_name(name)));
   };
   if (!std::ranges::all_of(matches, is_other)) std::erase_if(matches, is_other);
 }
@@ -152,16 +170,18 @@ Shards shards_in_store(const std::string& name, const ShardSpecOptions& options)
        options.opener->list(name.substr(0, wild), {.recursive = deep, .stop = options.stop})) {
     const std::string& url = object.url;
     if (url.ends_with('/')) continue;
-    const bool wanted = wild == name.size() ? is_shard_name(url.substr(url.rfind('/') + 1))
-                                            : ::fnmatch(name.c_str(), url.c_str(),
-                                                        FNM_PATHNAME | FNM_NOESCAPE) == 0;
+    const bool wanted = wild == name.size() ||
+                        ::fnmatch(name.c_str(), url.c_str(), FNM_PATHNAME | FNM_NOESCAPE) == 0;
     if (wanted) found.push_back(std::move(object.url));
   }
-  keep_shards(found, name);
+  if (wild == name.size())
+    keep_named_shards(found);
+  else
+    keep_shards(found, name);
   Shards shards;
   for (std::string& url : found) shards.push_back({.url = std::move(url)});
   if (shards.empty())
-    invalid_spec(wild == name.size() ? "no shard (*.tar*) in " + io::printable_url(name)
+    invalid_spec(wild == name.size() ? "no shard (*.tar*, *.parquet) in " + io::printable_url(name)
                                      : "no object matches " + io::printable_url(name));
   return shards;
 }
@@ -205,7 +225,7 @@ Shards expand_place(const std::string& name, const ShardSpecOptions& options) {
   return {{.url = name}};
 }
 
-Shards expand_name(const std::string& given, const ShardSpecOptions& options) {
+Shards expand_stored(const std::string& given, const ShardSpecOptions& options) {
   if (given.empty()) invalid_spec("a shard's name is empty");
   const std::string name = with_home(given, options);
   const auto path = io::local_path(name);
@@ -217,6 +237,12 @@ Shards expand_name(const std::string& given, const ShardSpecOptions& options) {
     Shards more = expand_place(match, options);
     std::move(more.begin(), more.end(), std::back_inserter(shards));
   }
+  return shards;
+}
+
+Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
+  Shards shards = expand_stored(stored_url(name), options);
+  for (ManifestShard& shard : shards) shard.url += column_choice(name);
   return shards;
 }
 
@@ -285,7 +311,7 @@ void check_local_shards(std::span<const std::string> shards) {
   std::size_t missing = 0;
   std::string first;
   for (const std::string& shard : shards) {
-    const auto path = io::local_path(shard);
+    const auto path = io::local_path(stored_url(shard));
     std::error_code ignored;
     if (!path || fs::exists(*path, ignored)) continue;
     if (missing++ == 0) first = *path;

@@ -3,9 +3,11 @@
 // A spec is a union of parts joined by `::` (which in a url's address, http://[::1]/, joins
 // nothing). In each part `${NAME}` is replaced by the environment variable WDS_NAME, then braces
 // expand as in bash ("{000..099}", "{a,b}"), then `~/` and `~USER/` to a home folder, then a folder
-// to its *.tar* files in byte order, and a .json manifest to its shards (relative urls are resolved
-// against the manifest). In a store that lists its objects, a url that ends in a slash is a folder
-// (s3://bucket/train/).
+// to its *.tar* files in byte order (to its *.parquet files if it has none), and a .json manifest
+// to its shards (relative urls are resolved against the manifest). In a store that lists its
+// objects, a url that ends in a slash is a folder (s3://bucket/train/).
+//
+// The fragment of a Parquet file (wds/parquet_shard.h) is each match's.
 //
 // A path, or a url of such a store, with a wild card stands for what it matches, in byte order: the
 // shards, if there are any among it, and manifests if it ends in .json. `*`, `?` and `[...]` match

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import millrace as mr
-from conftest import make_shards, pipeline
+from conftest import make_shards, pipeline, run_program
 
 
 def keys_of(loader: mr.Loader) -> list[str]:
@@ -189,3 +191,44 @@ def test_ranks_of_the_environment_must_be_numbers(
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="RANK"):
         next(iter(pipeline(shards).numpy()))
+
+
+TAR_TO_PARQUET = """
+import sys, tarfile
+import pyarrow as pa
+import pyarrow.parquet as pq
+samples = {}
+for member in (tar := tarfile.open(sys.argv[1])):
+    key, suffix = member.name.split(".", 1)
+    samples.setdefault(key, {})[suffix] = tar.extractfile(member).read()
+images = [{"bytes": sample["png"], "path": key + ".png"} for key, sample in samples.items()]
+labels = [int(sample["cls"]) for sample in samples.values()]
+pq.write_table(pa.table({"photo": images, "kind": labels, "junk": labels}), sys.argv[2], row_group_size=9)
+"""
+
+
+def test_parquet_gives_what_its_tar_gives(tmp_path: Path) -> None:
+    python = os.environ.get("MILLRACE_ORACLE_PYTHON", "")
+    if not python or subprocess.run([python, "-c", "import pyarrow"], check=False).returncode:
+        pytest.skip("no Python with pyarrow (MILLRACE_ORACLE_PYTHON)")
+    if "Apache Arrow" not in run_program("--version"):
+        pytest.skip("a build without Apache Arrow")
+    tar = make_shards(tmp_path, 40, 40)
+    parquet = str(tmp_path / "set.parquet")
+    shard = str(tmp_path / "set-000000.tar")
+    subprocess.run([python, "-c", TAR_TO_PARQUET, shard, parquet], check=True)
+    with pipeline(tar).numpy() as of_tar:
+        wanted = list(of_tar)
+    choice = parquet + "#image=photo&label=kind"
+    loader = pipeline(choice).numpy()
+    found = [next(iter(loader))]
+    state = loader.state_dict()
+    loader.close()
+    with pipeline(choice).numpy() as rest:
+        rest.load_state_dict(state)
+        found += list(rest)
+    assert len(found) == len(wanted) == 3
+    for one, other in zip(found, wanted, strict=True):
+        assert (one["image"] == other["image"]).all() and (one["label"] == other["label"]).all()
+    numbers = [int(key) for key in wanted[0]["keys"]]
+    assert found[0]["keys"] == [f"set/{number:08}" for number in numbers]

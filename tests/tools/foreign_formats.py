@@ -45,6 +45,12 @@ def refused(*words):
     return made.stderr
 
 
+def said(*words):
+    done = subprocess.run([PROGRAM, *words], capture_output=True)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
 def samples():
     """Of all shards, in order: key and {suffix: bytes}."""
     found = {}
@@ -265,6 +271,27 @@ def parquet():
     found = samples()
     assert len(found) == SAMPLES and list(found) != sorted(found)
     assert all(equal(found[f"{i:08}"][("jpg", "png")[i % 3 == 1]], encoded(i, kinds[i % 3])) for i in range(SAMPLES))
+
+    # In place, as shards.
+    spec = "data-*.parquet#image=image&label=label"
+    keys = [f"data-{i // 9 if i < 9 else 1}/{i if i < 9 else i - 9:08}" for i in range(SAMPLES)]
+    listed = [json.loads(line) for line in said("ls", "--json", spec).splitlines()]
+    assert [line["key"] for line in listed] == keys, listed[:2]
+    assert said("cat", spec, "data-1/00000002.jpg") == encoded(11)
+    assert json.loads(said("cat", "data-1.parquet", "data-1/00000002.json"))["info"] == {"a": 11, "b": "x"}
+    order = said("order", spec, "--seed", "3").decode()
+    assert all(order.count(key) == 1 for key in keys), order
+    said("verify", "data-*.parquet")
+    said("view", spec, "-o", "sheet.png", "--raw")
+
+    def loss(shards):
+        words = ("train", shards, "--model", "lenet", "--classes", "4", "--size", "28", "--streams", "1", "--batch-size", "4")
+        told = subprocess.run([PROGRAM, *words], capture_output=True, text=True)
+        assert told.returncode == 0, told.stderr
+        return (told.stdout + told.stderr).split("Train loss=")[1].split(",")[0]
+
+    said("create", "one/s-%d.tar", "--from-parquet", "data-1.parquet", "--images", "image", "--label", "label")
+    assert loss("data-1.parquet") == loss("one/s-0.tar")
 
     whole = open("data-1.parquet", "rb").read()
     open("cut.parquet", "wb").write(whole[:-9])

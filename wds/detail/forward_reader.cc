@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "wds/parquet_shard.h"
+
 namespace millrace::wds::detail {
 namespace {
 
@@ -26,7 +28,10 @@ Sample ForwardReader::at(std::uint64_t offset) {
   const std::uint64_t before = reader_->position();
   try {
     Sample sample = find(offset);
-    bytes_ += reader_->position() - (opens && reader_->compressed() ? 0 : before);
+    if (is_parquet(url_))
+      bytes_ += sample.num_bytes();
+    else
+      bytes_ += reader_->position() - (opens && reader_->compressed() ? 0 : before);
     return sample;
   } catch (const Error&) {
     broken_ = !reader_->can_continue() && reader_->compressed();

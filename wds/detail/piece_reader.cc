@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "wds/parquet_shard.h"
 #include "wds/sample_counts.h"
 #include "wds/shard_index.h"
 
@@ -11,7 +12,11 @@ namespace millrace::wds::detail {
 
 PieceReader::PieceReader(const Shared& shared, std::uint32_t shard, ShardPiece piece,
                          std::uint64_t start_offset)
-    : shared_(&shared), shard_(shard), piece_(std::move(piece)), start_offset_(start_offset) {}
+    : shared_(&shared),
+      shard_(shard),
+      piece_(std::move(piece)),
+      start_offset_(start_offset),
+      by_row_(is_parquet(piece_.url)) {}
 
 // Without an index a piece is found by counting samples from the shard's beginning, or from where
 // its scan has found one. Samples beyond the known count belong to the last piece.
@@ -75,6 +80,7 @@ void PieceReader::open() {
 
 // Finds the piece's position in its shard, by its index or scan if there is one.
 void PieceReader::place(ShardOptions& options) {
+  if (by_row_) return place_by_row(options);
   if (!index_) return place_by_scan(options);
   const std::vector<IndexedSample>& samples = index_->samples;
   const std::uint64_t last = piece_.count == 0 ? samples.size() : end();
@@ -84,6 +90,11 @@ void PieceReader::place(ShardOptions& options) {
   }
   options.offset = std::max(start_offset_, samples[piece_.first].offset);
   options.max_samples = last - index_->sample_at(options.offset);
+}
+
+void PieceReader::place_by_row(ShardOptions& options) {
+  options.offset = number_ = std::max(start_offset_, piece_.first);
+  if (piece_.count > 0) options.max_samples = end() - std::min(end(), options.offset);
 }
 
 // Damage may lie before the piece, and then it matters that it is read.
@@ -103,7 +114,7 @@ PieceReader::After PieceReader::survive(const Error& fault) {
   }
   const bool goes_on = reader_ && reader_->can_continue();
   const bool own = is_own(fault);
-  if (goes_on && !index_) ++number_;
+  if (goes_on && !is_placed()) ++number_;
   if (goes_on && !own) return After::kGoOn;
   if (report(fault, goes_on) == OnFault::kStop) return After::kEnd;
   return goes_on ? After::kGoOn : After::kNextShard;
@@ -122,7 +133,7 @@ OnFault PieceReader::report(const Error& fault, bool goes_on) {
 // A faulty sample of another piece is reported by that piece; one before the position was already
 // reported.
 bool PieceReader::is_own(const Error& fault) const {
-  if (index_ || !piece_.cut()) return true;
+  if (reads_all()) return true;
   return number_ >= piece_.first && fault.where().offset.value_or(start_offset_) >= start_offset_;
 }
 
@@ -130,7 +141,7 @@ bool PieceReader::is_own(const Error& fault) const {
 std::optional<std::uint64_t> PieceReader::lost_samples(const Error& fault) const {
   if (shared_->ledger.policy().on_fault == OnFault::kFail || fault.code() == ErrorCode::kCancelled)
     return {};
-  if (reader_ && index_) return reader_->lost_samples();
+  if (reader_ && is_placed()) return reader_->lost_samples();
   const bool unread_rest = !index_ && piece_.scan && piece_.scan->damage;
   const auto all = unread_rest ? listed_samples() : all_samples(fault);
   if (index_ || !all) return all;

@@ -63,7 +63,10 @@ class PieceReader {
   void join(Sample& sample);
   void place(ShardOptions& options);
   void place_by_scan(ShardOptions& options);
-  bool reads_all() const { return index_ || !piece_.cut(); }
+  void place_by_row(ShardOptions& options);
+  /// Whether the reader knows the piece's first sample and its last one.
+  bool is_placed() const { return index_ || by_row_; }
+  bool reads_all() const { return is_placed() || !piece_.cut(); }
   std::uint64_t end() const { return piece_.first + piece_.count; }
   void count_refetched();
   bool is_own(const Error& fault) const;
@@ -76,6 +79,7 @@ class PieceReader {
   std::uint32_t shard_;
   ShardPiece piece_;
   std::uint64_t start_offset_;
+  bool by_row_;                              // a Parquet file, whose offsets are its rows' numbers
   std::shared_ptr<const ShardIndex> index_;  // if usable
   std::optional<ShardReader> reader_;
   std::optional<Joiner> joiner_;

@@ -1,6 +1,4 @@
-// Parquet files, and Hugging Face's folders of them or of Arrow's streams. The reading is done in a
-// module of its own (tools/create/arrow/).
-#include <dlfcn.h>
+// Parquet files, and Hugging Face's folders of them or of Arrow's streams.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,39 +10,15 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
-#include "tools/create/arrow/arrow_records.h"
 #include "tools/create/formats/formats.h"
 #include "tools/create/record_source.h"
 #include "tools/create/record_values.h"
+#include "tools/create/table_records.h"
 
 namespace millrace::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-#ifdef MILLRACE_ARROW_VERSION
-constexpr const char* kModule = "libmillrace_arrow.so";
-
-/// Beside the program, or where it was installed.
-std::string module_path() {
-  std::error_code ignored;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  const fs::path installed = folder / MILLRACE_LIBRARIES_FROM_BIN / kModule;
-  return (fs::exists(installed) ? installed : folder / kModule).string();
-}
-
-ArrowModuleEntry* module_entry() {
-  const std::string path = module_path();
-  void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // until the program ends
-  void* entry = module == nullptr ? nullptr : ::dlsym(module, kArrowModuleEntry);
-  if (entry == nullptr)
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format("Apache Arrow {} cannot be loaded ({}): pip install pyarrow=={}",
-                    MILLRACE_ARROW_VERSION, printable(::dlerror(), 300), MILLRACE_ARROW_VERSION));
-  return reinterpret_cast<ArrowModuleEntry*>(entry);
-}
-#endif
 
 std::vector<std::string> files_with(const fs::path& folder, const std::string& suffix) {
   std::vector<std::string> files;
@@ -109,21 +83,8 @@ std::vector<std::string> repository_files(const std::string& folder) {
 
 }  // namespace
 
-std::unique_ptr<Records> open_arrow_records(const std::vector<std::string>& files,
-                                            ArrowFormat format) {
-#ifdef MILLRACE_ARROW_VERSION
-  return std::unique_ptr<Records>(module_entry()(files, format));
-#else
-  static_cast<void>(files);
-  static_cast<void>(format);
-  throw Error(ErrorCode::kUnsupported,
-              "this build has no Apache Arrow, which reads such files: install it (pip install "
-              "pyarrow, or libarrow-dev and libparquet-dev) and build again");
-#endif
-}
-
 std::unique_ptr<SampleSource> open_parquet_source(const SourceRequest& request) {
-  return open_record_source(open_arrow_records(request.paths, ArrowFormat::kParquet), request);
+  return open_record_source(open_table_records(request.paths, TableFormat::kParquet), request);
 }
 
 std::unique_ptr<SampleSource> open_hf_source(const SourceRequest& request) {
@@ -131,11 +92,11 @@ std::unique_ptr<SampleSource> open_hf_source(const SourceRequest& request) {
   refuse_splits(folder);
   const bool saved = fs::is_regular_file(fs::path(folder) / "state.json");
   std::vector<std::string> files = saved ? saved_files(folder) : files_with(folder, ".arrow");
-  const ArrowFormat format = files.empty() ? ArrowFormat::kParquet : ArrowFormat::kStream;
+  const TableFormat format = files.empty() ? TableFormat::kParquet : TableFormat::kStream;
   if (files.empty()) files = repository_files(folder);
   if (files.empty())
     throw Error(ErrorCode::kInvalidArgument, folder + " holds neither *.arrow nor *.parquet files");
-  return open_record_source(open_arrow_records(files, format), request);
+  return open_record_source(open_table_records(files, format), request);
 }
 
 }  // namespace millrace::tools
