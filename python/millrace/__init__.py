@@ -9,6 +9,7 @@
 
 from millrace._core import (
     Array,
+    Boxes,
     ClassMask,
     DecodedPictures,
     Epochs,
@@ -25,6 +26,7 @@ from millrace._core import (
     Shuffle,
     StageStatistics,
     Statistics,
+    Text,
     Tuning,
     Verdict,
 )
@@ -45,6 +47,7 @@ from millrace.errors import (
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
 from millrace.program import Picture, ProgramError, train, view
+from millrace.tokens import Tokens
 from millrace.transforms import *  # noqa: F403
 from millrace.transforms import __all__ as _transforms
 
@@ -53,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Array",
     "Batch",
+    "Boxes",
     "CancelledError",
     "ClassMask",
     "CorruptError",
@@ -83,6 +87,8 @@ __all__ = [
     "Shuffle",
     "StageStatistics",
     "Statistics",
+    "Text",
+    "Tokens",
     "TruncatedError",
     "Tuning",
     "UnsupportedError",
