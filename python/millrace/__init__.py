@@ -23,6 +23,7 @@ from millrace._core import (
     Mix,
     PairedImages,
     Raw,
+    Shard,
     Shuffle,
     StageStatistics,
     Statistics,
@@ -47,6 +48,7 @@ from millrace.errors import (
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
 from millrace.program import Picture, ProgramError, train, view
+from millrace.shard_writer import ShardWriter
 from millrace.tokens import Tokens
 from millrace.transforms import *  # noqa: F403
 from millrace.transforms import __all__ as _transforms
@@ -84,6 +86,8 @@ __all__ = [
     "Pipeline",
     "ProgramError",
     "Raw",
+    "Shard",
+    "ShardWriter",
     "Shuffle",
     "StageStatistics",
     "Statistics",
