@@ -218,6 +218,8 @@ def test_the_pages_program_prints_what_it_says(tmp_path: Path) -> None:
 class Store(BaseHTTPRequestHandler):
     """Objects that are put, in ``server.objects``."""
 
+    protocol_version = "HTTP/1.1"  # which has an answer to Expect: 100-continue
+
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
         is_new = self.headers.get("If-None-Match") != "*" or self.path not in self.objects
