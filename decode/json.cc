@@ -7,29 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "decode/detail/json_tree.h"
 #include "io/base/error.h"
-#include "io/base/json.h"
 
 namespace millrace::decode {
 namespace {
 
 using JsonTree = nlohmann::json;
-
-// A sample may have duplicate keys: the last one wins, as in Python's json module, which WebDataset
-// uses.
-JsonTree parse(const io::Bytes& field) {
-  return parse_json<JsonTree>(field.text(), "JSON field", {.depth = 64, .unique_keys = false});
-}
-
-const JsonTree& find(const JsonTree& document, std::string_view where) {
-  if (where.empty()) return document;
-  try {
-    if (where.front() == '/') return document.at(JsonTree::json_pointer(std::string(where)));
-    return document.at(std::string(where));
-  } catch (const JsonTree::exception&) {
-    throw Error(ErrorCode::kCorrupt, fmt::format("JSON without a value at \"{}\"", where));
-  }
-}
+using detail::json_tree;
+using detail::value_at;
 
 void append_numbers(const JsonTree& value, std::string_view where, std::vector<float>& numbers) {
   if (value.is_array()) {
@@ -47,9 +33,9 @@ void append_numbers(const JsonTree& value, std::string_view where, std::vector<f
 }  // namespace
 
 std::vector<float> decode_json_numbers(const io::Bytes& field, std::string_view where) {
-  const JsonTree document = parse(field);
+  const JsonTree document = json_tree(field);
   std::vector<float> numbers;
-  append_numbers(find(document, where), where, numbers);
+  append_numbers(value_at(document, where), where, numbers);
   return numbers;
 }
 
@@ -63,8 +49,8 @@ void decode_json_numbers(const io::Bytes& field, std::string_view where, std::sp
 }
 
 std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where) {
-  const JsonTree document = parse(field);
-  const JsonTree& value = find(document, where);
+  const JsonTree document = json_tree(field);
+  const JsonTree& value = value_at(document, where);
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   const bool fits = value.is_number_integer() &&
                     (!value.is_number_unsigned() ||
@@ -76,11 +62,11 @@ std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where)
 }
 
 std::string decode_json_text(const io::Bytes& field, std::string_view where) {
-  const JsonTree document = parse(field);
-  const JsonTree& value = find(document, where);
+  const JsonTree document = json_tree(field);
+  const JsonTree& value = value_at(document, where);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-void check_json(const io::Bytes& field) { static_cast<void>(parse(field)); }
+void check_json(const io::Bytes& field) { static_cast<void>(json_tree(field)); }
 
 }  // namespace millrace::decode

@@ -138,10 +138,10 @@ FunctionField fake_field(const detail::FieldDecoder::Output& output, std::uint64
 
 std::vector<FieldSpec> fake_fields(const PipelineOptions& options, std::int64_t classes) {
   std::vector<FieldSpec> fields;
-  for (const FieldSpec& spec : options.fields) {
-    const auto decoder = detail::compile_field(spec);
+  for (std::size_t i = 0; i < options.fields.size(); ++i) {
+    const auto decoder = detail::compile_field(options.fields, i);
     if (!decoder) {  // its values are empty
-      RawField raw = std::get<RawField>(spec);
+      RawField raw = std::get<RawField>(options.fields[i]);
       raw.missing = "";
       fields.emplace_back(std::move(raw));
       continue;

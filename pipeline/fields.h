@@ -16,10 +16,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "decode/array.h"
+#include "decode/boxes.h"
 #include "decode/codec.h"
 #include "decode/image_decoder.h"
 #include "decode/limits.h"
@@ -97,6 +99,54 @@ struct FloatsField {
   std::optional<double> missing = {};
 };
 
+/// Boxes of the objects in a picture, in pixels of the array that the picture becomes: JSON as
+/// `create --from-json` writes it. They follow the picture's crops, resizes, turns and flips, with
+/// its random choices; what leaves the picture is cut off. Three arrays: `name`, float32 (N, most,
+/// 4), zeros behind the last box; `name`.label, int64 (N, most), -1 behind it; `name`.count, int64
+/// (N), how many there are.
+struct BoxesField {
+  std::string name = "boxes";
+  /// The field of the picture: an ImageField's or a member's of a PairedImagesField. Its transforms
+  /// may not be policies that move pixels (RandAugment).
+  std::string image = "image";
+  std::string suffixes = "json";
+  /// Of more boxes the largest are kept, in the order of the JSON.
+  std::int64_t most = 100;
+  /// In pixels of the picture as it is before its transforms, turned by Exif if its field does so.
+  decode::BoxKeys keys = {};
+  /// Of the array.
+  decode::BoxForm form = decode::BoxForm::kXyxy;
+  /// A label outside [0, classes) is a fault; 0 accepts every integer.
+  std::int64_t classes = 0;
+  /// A box of which less is left in the picture is dropped: a share of its area.
+  double min_share = 0.1;
+  /// So is one whose shorter side is then less, in pixels.
+  double min_side = 1;
+  /// If the JSON says of what width and height the picture was, and it is stored smaller, its boxes
+  /// are made smaller, too.
+  bool scaled = true;
+  /// A sample without the JSON has no boxes; else that is a fault.
+  bool may_lack = false;
+};
+
+/// A text of a fixed length: its UTF-8 bytes, uint8 (N, length), or its tokens, int64 (N, length);
+/// and `name`.mask, uint8 (N, length), 1 where the text is and 0 behind it. What is longer is cut,
+/// of bytes behind a whole character.
+struct TextField {
+  std::string name = "text";
+  std::string suffixes = "txt";
+  /// A value of the JSON in the member instead, as RawField::json_key.
+  std::string json_key = {};
+  std::int64_t length = 0;
+  /// What is behind the text.
+  std::int64_t padding = 0;
+  /// The numbers of a text's tokens; null: its bytes. It is called from many threads at once. What
+  /// it throws is a fault of the sample, except std::bad_alloc, which ends the pipeline.
+  std::function<std::vector<std::int64_t>(std::string_view text)> tokenize = {};
+  /// The text of a sample without the member; nullopt: that is a fault.
+  std::optional<std::string> missing = {};
+};
+
 /// A NumPy array (`npy`) of this shape, converted to the dtype.
 struct ArrayField {
   std::string name = "array";
@@ -132,7 +182,7 @@ struct FunctionField {
       decode;
 };
 
-using FieldSpec = std::variant<ImageField, PairedImagesField, LabelField, FloatsField, ArrayField,
-                               RawField, FunctionField>;
+using FieldSpec = std::variant<ImageField, PairedImagesField, LabelField, FloatsField, BoxesField,
+                               TextField, ArrayField, RawField, FunctionField>;
 
 }  // namespace millrace::pipeline

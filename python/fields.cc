@@ -148,11 +148,80 @@ void bind_numbers(nb::module_& module) {
              "Each value of a sample without the member; None: that is a fault."));
 }
 
-}  // namespace
+template <typename T>
+auto box_key(const char* name, std::string decode::BoxKeys::*key, const char* doc) {
+  return member_as<std::string>(
+      name, [key](const T& of) { return of.keys.*key; },
+      [key](T& of, std::string given) { of.keys.*key = std::move(given); }, doc);
+}
 
-void bind_fields(nb::module_& module) {
-  bind_images(module);
-  bind_numbers(module);
+auto stored_form() {
+  using Form = Chosen<decode::kBoxFormWords>;
+  return member_as<Form>(
+      "stored",
+      [](const BoxesField& of) { return Form{word_of(of.keys.form, decode::kBoxFormWords)}; },
+      [](BoxesField& of, const Form& chosen) {
+        of.keys.form = value_of("stored", chosen.text, decode::kBoxFormWords);
+      },
+      "What the JSON's four numbers are.");
+}
+
+void bind_boxes(nb::module_& module) {
+  using decode::BoxKeys;
+  bind_struct<BoxesField, 2>(
+      module, "Boxes",
+      "Boxes of the objects in a picture, in pixels of the array that the picture becomes: JSON as "
+      "`millrace create --from-json` writes it. They follow the picture's crops, resizes, turns "
+      "and "
+      "flips, with its random choices; what leaves the picture is cut off. Under the key \"boxes\" "
+      "a batch has \"boxes\", float32 (N, most, 4), zeros behind the last box; \"boxes.label\", "
+      "int64 (N, most), -1 behind it; \"boxes.count\", int64 (N), how many there are.",
+      {},
+      member(
+          "image", &BoxesField::image,
+          "The key of the picture in `fields`. RandAugment and its like, which move pixels where "
+          "boxes cannot follow, are refused."),
+      member("most", &BoxesField::most, "Of more boxes the largest are kept, in their order."),
+      word<decode::kBoxFormWords>("form", &BoxesField::form,
+                                  "What the array's four numbers are: \"xyxy\" (left, top, right, "
+                                  "bottom), \"xywh\" (COCO's) or \"cxcywh\" (the middle first)."),
+      member("classes", &BoxesField::classes,
+             "A label outside [0, classes) is a fault; 0 accepts every integer."),
+      member("min_share", &BoxesField::min_share,
+             "A box of which a smaller share of its area is left in the picture is dropped."),
+      member("min_side", &BoxesField::min_side,
+             "So is one whose shorter side is then less, in pixels."),
+      member("suffixes", &BoxesField::suffixes, kSuffixesDoc),
+      box_key<BoxesField>("boxes_key", &BoxKeys::boxes,
+                          "Where the JSON has the boxes, a list of lists of four numbers."),
+      box_key<BoxesField>("labels_key", &BoxKeys::labels,
+                          "Where it has their class numbers; empty: it has none."),
+      box_key<BoxesField>(
+          "crowds_key", &BoxKeys::crowds,
+          "Where it has 1 for boxes of crowds, which are left out, if it has that."),
+      stored_form(),
+      member("scaled", &BoxesField::scaled,
+             "If the JSON says of what width and height the picture was, and it is stored smaller, "
+             "its boxes are made smaller, too."),
+      member("may_lack", &BoxesField::may_lack,
+             "A sample without the JSON has no boxes; else that is a fault."));
+}
+
+void bind_texts(nb::module_& module) {
+  bind_struct<TextField, 1>(
+      module, "Text",
+      "A text's UTF-8 bytes, as many as `length`: under the key \"text\" a batch has \"text\", "
+      "uint8 "
+      "(N, length), and \"text.mask\", uint8 (N, length), 1 where the text is and 0 behind it. "
+      "What "
+      "is longer is cut behind a whole character. Tokens are made of Raw(text=True) by Tokens.",
+      {}, member("length", &TextField::length, "Bytes of each text."),
+      member("suffixes", &TextField::suffixes, kSuffixesDoc),
+      member("json_key", &TextField::json_key,
+             "A value of the JSON in the member instead, as Raw's."),
+      member("padding", &TextField::padding, "What is behind the text, 0 to 255."),
+      member("missing", &TextField::missing,
+             "The text of a sample without the member; None: that is a fault."));
   bind_struct<RawField, 1>(
       module, "Raw",
       "A member's bytes as they are: a list of bytes, or of str with text=True. A masked slot has "
@@ -163,6 +232,15 @@ void bind_fields(nb::module_& module) {
              "A value of the JSON in the member instead: a string's text, or a number, list or "
              "object as JSON writes it. Empty: the member itself."),
       member("max_bytes", &RawField::max_bytes, "More of them are a fault."), missing_bytes());
+}
+
+}  // namespace
+
+void bind_fields(nb::module_& module) {
+  bind_images(module);
+  bind_numbers(module);
+  bind_boxes(module);
+  bind_texts(module);
 }
 
 }  // namespace millrace::python

@@ -17,4 +17,5 @@ NB_MODULE(_core, module) {
   millrace::python::bind_statistics(module);
   millrace::python::bind_ledger(module);
   millrace::python::bind_loader(module);
+  millrace::python::bind_shard_writer(module);
 }

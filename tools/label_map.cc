@@ -1,6 +1,5 @@
 #include "tools/label_map.h"
 
-#include <cctype>
 #include <span>
 #include <string_view>
 
@@ -8,6 +7,7 @@
 #include "io/base/text.h"
 #include "io/byte_sink.h"
 #include "tools/output_place.h"
+#include "wds/set_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -21,14 +21,7 @@ bool has_own_place(const std::string& shard) {
 
 }  // namespace
 
-std::string label_map_url(const std::string& shard) {
-  const std::size_t name = shard.rfind('/') == std::string::npos ? 0 : shard.rfind('/') + 1;
-  std::size_t end = shard.find(".tar", name);
-  while (end > name && std::isdigit(static_cast<unsigned char>(shard[end - 1])) != 0) --end;
-  const bool separated =
-      end == name || std::string_view("-_.").find(shard[end - 1]) != std::string_view::npos;
-  return shard.substr(0, end) + (separated ? "" : "-") + "classes.txt";
-}
+std::string label_map_url(const std::string& shard) { return wds::set_file(shard, "classes.txt"); }
 
 std::vector<std::string> read_names(const io::Opener& opener, const std::string& url) {
   const io::Bytes bytes = io::read_object(opener, url, kMaxBytes);

@@ -38,7 +38,8 @@ class ViewCommand final : public Command {
     return "  millrace view 'train-{000000..000019}.tar' -o seen.png --size 32 --augment hflip "
            "\\\n      --shuffle-seed 7\n"
            "  millrace view train-000000.tar -o stored.png --raw --count 100\n"
-           "  millrace view train-000000.tar -o pairs.png --fields jpg,mask.png,depth.png\n";
+           "  millrace view train-000000.tar -o pairs.png --fields jpg,mask.png,depth.png\n"
+           "  millrace view coco-000000.tar -o boxes.png --boxes json --augment rrc-flip\n";
   }
 
   std::vector<const Table*> tables() const override { return {&decode::standard_transforms()}; }
@@ -59,6 +60,9 @@ class ViewCommand final : public Command {
                    "whichever it has")
         ->delimiter(',')
         ->type_name("SUFFIX,..");
+    app.add_option("--boxes", view_.boxes,
+                   "Draw the boxes of objects in this member, JSON as create --from-json writes it")
+        ->type_name("SUFFIX");
     app.add_flag("--raw", view_.raw, "Draw images as stored, shrunk to 512 pixels at most");
     app.add_flag("--eval", view_.evaluation, "Use evaluation's transforms: nothing random");
     app.add_option("--seed", view_.seed, "Seed of the random transforms")->transform(seed_number());

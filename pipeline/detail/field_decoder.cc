@@ -15,6 +15,8 @@
 #include "decode/text.h"
 #include "decode/views_decoder.h"
 #include "io/base/hash.h"
+#include "pipeline/detail/boxes_decoder.h"
+#include "pipeline/detail/text_decoder.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -359,9 +361,46 @@ std::uint64_t view_of(const std::string& name) {
   return (std::uint64_t{crc32c(bytes)} << 32) | crc32(bytes);
 }
 
+/// SampleId::view of a field's pictures: its number's, or 0 of the first field that has any.
+std::uint64_t view_in(const std::vector<FieldSpec>& specs, std::size_t index) {
+  const auto* image = std::get_if<ImageField>(&specs[index]);
+  if (image != nullptr && image->view)
+    return decode::numbered_view(static_cast<std::uint64_t>(*image->view));
+  const std::string* name = picture_name(specs[index]);
+  const auto has_pictures = [](const FieldSpec& spec) { return picture_name(spec) != nullptr; };
+  const auto first = std::find_if(specs.begin(), specs.end(), has_pictures);
+  const bool is_first = static_cast<std::size_t>(first - specs.begin()) == index;
+  return name == nullptr || is_first ? 0 : view_of(*name);
+}
+
+/// The picture of that name in one of the fields, with the transforms that it gets.
+std::optional<ImageField> picture_in(const FieldSpec& spec, const std::string& name) {
+  if (const auto* image = std::get_if<ImageField>(&spec))
+    return image->name == name ? std::optional(*image) : std::nullopt;
+  const auto* paired = std::get_if<PairedImagesField>(&spec);
+  if (paired == nullptr) return {};
+  const auto member = std::ranges::find(paired->members, name, &ImageField::name);
+  if (member == paired->members.end()) return {};
+  ImageField picture = *member;
+  picture.transforms.insert(picture.transforms.begin(), paired->geometry.begin(),
+                            paired->geometry.end());
+  return picture;
+}
+
+/// Throws: InvalidArgument if there is none.
+BoxesPicture picture_of(const std::vector<FieldSpec>& specs, const BoxesField& boxes) {
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (auto picture = picture_in(specs[i], boxes.image))
+      return {.field = std::move(*picture), .view = view_in(specs, i)};
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("field {}: there is no field {} of pictures for its boxes to follow",
+                          boxes.name, boxes.image));
+}
+
 struct Compile {
   using Result = std::unique_ptr<const FieldDecoder>;
-  std::uint64_t view = 0;
+  const std::vector<FieldSpec>& specs;
+  std::uint64_t view;
   const Pictures& pictures;
   Result operator()(const ImageField& field) const {
     return field.view ? compile_views({field}, pictures) : compile_image(field, view, pictures);
@@ -373,6 +412,10 @@ struct Compile {
   Result operator()(const FloatsField& field) const {
     return std::make_unique<FloatsDecoder>(field);
   }
+  Result operator()(const BoxesField& field) const {
+    return compile_boxes(field, picture_of(specs, field));
+  }
+  Result operator()(const TextField& field) const { return compile_text(field); }
   Result operator()(const ArrayField& field) const { return std::make_unique<NpyDecoder>(field); }
   Result operator()(const RawField&) const { return nullptr; }
   Result operator()(const FunctionField& field) const {
@@ -440,26 +483,22 @@ const wds::Field& Suffixes::find(const wds::Sample& sample) const {
   throw Error(ErrorCode::kNotFound, "the sample has none of the members " + list_);
 }
 
-std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view,
-                                                  const Pictures& pictures) {
-  return std::visit(Compile{.view = view, .pictures = pictures}, spec);
+std::unique_ptr<const FieldDecoder> compile_field(const std::vector<FieldSpec>& specs,
+                                                  std::size_t index, const Pictures& pictures) {
+  return std::visit(Compile{.specs = specs, .view = view_in(specs, index), .pictures = pictures},
+                    specs[index]);
 }
 
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs, const Pictures& pictures) {
   FieldDecoders decoders;
-  bool is_first = true;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const FieldSpec& spec = specs[i];
-    if (const auto* image = std::get_if<ImageField>(&spec); image != nullptr && image->view) {
-      is_first = false;
+    const auto* image = std::get_if<ImageField>(&specs[i]);
+    if (image != nullptr && image->view) {
       const auto views = views_beside(specs, i);
       if (!views.empty()) decoders.push_back(compile_views(views, pictures));
-      continue;
+    } else if (auto decoder = compile_field(specs, i, pictures)) {
+      decoders.push_back(std::move(decoder));
     }
-    const std::string* picture = picture_name(spec);
-    const std::uint64_t view = picture == nullptr || is_first ? 0 : view_of(*picture);
-    if (picture != nullptr) is_first = false;
-    if (auto decoder = compile_field(spec, view, pictures)) decoders.push_back(std::move(decoder));
   }
   return decoders;
 }

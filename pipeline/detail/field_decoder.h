@@ -100,12 +100,12 @@ struct Pictures {
 
 using FieldDecoders = std::vector<std::unique_ptr<const FieldDecoder>>;
 
-/// Null for a RawField, which has no array. `view`: SampleId::view of its pictures. Throws:
-/// InvalidArgument.
-std::unique_ptr<const FieldDecoder> compile_field(const FieldSpec& spec, std::uint64_t view = 0,
-                                                  const Pictures& pictures = {});
-/// Those that have arrays. The first field of pictures has view 0, each other one its own; numbered
-/// views of one member are together, where the first of them stands.
+/// The field `index` of `specs`; null for a RawField, which has no array. The first field of
+/// pictures has view 0, each other one its own (SampleId::view). Throws: InvalidArgument.
+std::unique_ptr<const FieldDecoder> compile_field(const std::vector<FieldSpec>& specs,
+                                                  std::size_t index, const Pictures& pictures = {});
+/// Those that have arrays; numbered views of one member are together, where the first of them
+/// stands.
 FieldDecoders compile_fields(const std::vector<FieldSpec>& specs, const Pictures& pictures = {});
 
 /// The field's own list, or its codecs'.

@@ -9,6 +9,7 @@
 
 from millrace._core import (
     Array,
+    Boxes,
     ClassMask,
     DecodedPictures,
     Epochs,
@@ -22,9 +23,11 @@ from millrace._core import (
     Mix,
     PairedImages,
     Raw,
+    Shard,
     Shuffle,
     StageStatistics,
     Statistics,
+    Text,
     Tuning,
     Verdict,
 )
@@ -45,6 +48,8 @@ from millrace.errors import (
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
 from millrace.program import Picture, ProgramError, train, view
+from millrace.shard_writer import ShardWriter
+from millrace.tokens import Tokens
 from millrace.transforms import *  # noqa: F403
 from millrace.transforms import __all__ as _transforms
 
@@ -53,6 +58,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Array",
     "Batch",
+    "Boxes",
     "CancelledError",
     "ClassMask",
     "CorruptError",
@@ -80,9 +86,13 @@ __all__ = [
     "Pipeline",
     "ProgramError",
     "Raw",
+    "Shard",
+    "ShardWriter",
     "Shuffle",
     "StageStatistics",
     "Statistics",
+    "Text",
+    "Tokens",
     "TruncatedError",
     "Tuning",
     "UnsupportedError",

@@ -45,10 +45,14 @@ def _images(pipeline: Pipeline) -> Iterator[tuple[str, _core.Image]]:
 def _tiles(pipeline: Pipeline, images: dict[str, _core.Image]) -> Iterator[Any]:
     import numpy as np
 
+    boxes = [(k[0], v) for k, v in pipeline._fields.items() if isinstance(v, _core.Boxes)]
     with pipeline.numpy() as loader:
         for batch in loader:
             for slot in np.flatnonzero(batch["valid"]):
-                parts = [_pixels(batch[name][slot], image) for name, image in images.items()]
+                drawn = {name: _pixels(batch[name][slot], image) for name, image in images.items()}
+                for name, field in boxes:
+                    _outline(drawn[field.image], _corners(batch, name, slot, field.form))
+                parts = list(drawn.values())
                 height = max(len(part) for part in parts)
                 yield np.hstack(
                     [np.pad(part, ((0, height - len(part)), (0, 0), (0, 0))) for part in parts]
@@ -69,6 +73,30 @@ def _pixels(picture: Any, image: _core.Image) -> Any:
         picture = 255 * _as_before(picture.astype(np.float32), image)
     picture = np.clip(np.round(picture), 0, 255).astype(np.uint8)
     return np.repeat(picture, 3, axis=2) if picture.shape[2] == 1 else picture[:, :, :3]
+
+
+def _corners(batch: Any, name: str, slot: int, form: str) -> Iterator[tuple[Any, int]]:
+    """Left, top, right and bottom, and the label, of each of a sample's boxes."""
+    count = batch[name + ".count"][slot]
+    labels = batch[name + ".label"][slot].tolist()
+    for (x, y, a, b), label in zip(batch[name][slot][:count].tolist(), labels, strict=False):
+        if form == "xywh":
+            a, b = x + a, y + b
+        elif form == "cxcywh":
+            x, y, a, b = x - a / 2, y - b / 2, x + a / 2, y + b / 2
+        yield (x, y, a, b), label
+
+
+def _outline(pixels: Any, boxes: Iterator[tuple[Any, int]]) -> None:
+    """Frames one pixel wide, in the colours of their classes."""
+    import numpy as np
+
+    for (left, top, right, bottom), label in boxes:
+        y, x = (min(int(at), side - 1) for at, side in zip((top, left), pixels.shape, strict=False))
+        end_y, end_x = max(math.ceil(bottom), y + 1), max(math.ceil(right), x + 1)
+        colour = (np.array(_COLOURS) * (label + 2) % 256).astype(np.uint8)
+        pixels[y:end_y, [x, end_x - 1]] = colour
+        pixels[[y, end_y - 1], x:end_x] = colour
 
 
 def _as_before(picture: Any, image: _core.Image) -> Any:

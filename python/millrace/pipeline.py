@@ -13,7 +13,16 @@ from millrace.loader import Loader
 
 T = TypeVar("T")
 
-Field = _core.Image | _core.PairedImages | _core.Label | _core.Floats | _core.Array | _core.Raw
+Field = (
+    _core.Image
+    | _core.PairedImages
+    | _core.Label
+    | _core.Floats
+    | _core.Boxes
+    | _core.Text
+    | _core.Array
+    | _core.Raw
+)
 
 Spec = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -28,7 +37,7 @@ class Pipeline:
     ``skip``, ``take``: leave out the first samples of the set; take only so many of the others.
 
     ``fields``: by name, what the members of a sample are decoded to. Each becomes an array of the
-    batch (``Raw``: a list). The key of ``PairedImages`` is a tuple of its members' names.
+    batch (``Raw``: a list; ``Boxes`` and ``Text``: several). The key of ``PairedImages`` is a tuple of its members' names.
 
     ``batch_size``: slots of a batch, for each rank.
 

@@ -76,6 +76,37 @@ TEST_F(View, ShowsColoursAndLabels) {
   EXPECT_EQ(pixel(sheet(), 52, 52), (std::vector<int>{0xC8, 0x10, 0x20}));
 }
 
+TEST_F(View, DrawsBoxesWhereTheTransformsMoveThem) {
+  write_file(dir_ / "x.tar",
+             TarBuilder()
+                 .file("a.json", R"({"boxes": [[100, 20, 100, 60]], "labels": [0], "width": 400})"
+                                 R"(, "crowd": [0]})")
+                 .file("a.ppm", ppm_file(200, 100, "abc"))
+                 .end()
+                 .bytes());
+  EXPECT_TRUE(view({dir_ / "x.tar", "--boxes", "json", "--raw"}, 1).is_null()) << "no height";
+  write_file(dir_ / "x.tar", TarBuilder()
+                                 .file("a.json", R"({"boxes": [[50, 10, 50, 30]], "labels": [0]})")
+                                 .file("a.ppm", ppm_file(200, 100, "abc"))
+                                 .end()
+                                 .bytes());
+  const std::vector<int> inside = {'a', 'b', 'c'};
+  // The box reaches from (50, 10) to (100, 40); mirrored in 100 x 100 of the middle, from (50, 10).
+  const std::vector<std::pair<std::vector<std::string>, int>> ways = {
+      {{"--raw"}, 50}, {{"--size", "100", "--augment", "ccrop(100), hflip(1)"}, 50}};
+  for (const auto& [options, left] : ways) {
+    std::vector<std::string> words = {dir_ / "x.tar", "--boxes", "json"};
+    words.insert(words.end(), options.begin(), options.end());
+    view(words);
+    const decode::Image image = sheet();
+    EXPECT_EQ(pixel(image, 4 + left - 1, 4 + 20), inside);
+    EXPECT_NE(pixel(image, 4 + left, 4 + 20), inside);
+    EXPECT_EQ(pixel(image, 4 + left + 1, 4 + 20), inside);
+    EXPECT_NE(pixel(image, 4 + left + 20, 4 + 39), inside);
+    EXPECT_EQ(pixel(image, 4 + left + 20, 4 + 40), inside);
+  }
+}
+
 TEST_F(View, AugmentsBySeedAndEvaluatesWithout) {
   const std::string shards = make_set(dir_, 9, 9);
   const auto seen = [&](std::vector<std::string> more) {

@@ -18,6 +18,7 @@
 #include "tools/create/local_file.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
+#include "wds/set_file.h"
 #include "wds/shard_index.h"
 #include "wds/shard_name.h"
 
@@ -185,9 +186,7 @@ std::vector<std::string> existing_shards(const io::Opener& opener, const std::st
 }
 
 std::string manifest_path(const std::string& pattern) {
-  std::string path = label_map_url(wds::shard_name(pattern, 0));
-  constexpr std::string_view kMap = "classes.txt";
-  return path.replace(path.size() - kMap.size(), kMap.size(), "manifest.json");
+  return wds::set_file(wds::shard_name(pattern, 0), "manifest.json");
 }
 
 void refuse_existing_shards(const io::Opener& opener, const std::string& pattern) {

@@ -7,6 +7,7 @@
 #include "decode/paired_decoder.h"
 #include "decode/transforms/resize.h"
 #include "io/base/error.h"
+#include "tools/view/box_outlines.h"
 #include "tools/view/visible.h"
 
 namespace millrace::tools {
@@ -103,11 +104,43 @@ std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
   } else {
     images = seen(files, index);
   }
+  if (!options_.boxes.empty()) add_boxes(sample, files.front().encoded, index, images.front());
   for (std::size_t i = 1; i < images.size(); ++i) {
     const bool depth = options_.fields[i].find("depth") != std::string::npos;
     images[i] = made_visible(images[i], depth ? GreyIs::kMeasure : GreyIs::kClassesIfSmall);
   }
   return images;
+}
+
+/// How the image became the one that is drawn.
+decode::Geometry SampleView::image_geometry(const decode::ImageSize& size,
+                                            const decode::Image& drawn, std::uint64_t index) const {
+  if (options_.raw) {
+    decode::Geometry geometry(size.width, size.height);
+    geometry.resize(drawn.width, drawn.height);
+    return geometry;
+  }
+  const decode::PictureGeometry pictures({.transforms = transforms()});
+  return pictures.choose(size, {.seed = options_.seed, .index = index});
+}
+
+std::vector<decode::ObjectBox> SampleView::boxes_of(const wds::Sample& sample,
+                                                    const decode::Geometry& geometry,
+                                                    const decode::ImageSize& size) const {
+  const wds::Field* field = sample.find_any(options_.boxes);
+  if (field == nullptr) throw Error(ErrorCode::kNotFound, "the sample has no " + options_.boxes);
+  auto boxes = decode::decode_json_boxes(field->data, {});
+  decode::scale_boxes(boxes, size);
+  for (decode::ObjectBox& object : boxes.objects)
+    object.bounds = decode::seen_through(geometry, object.bounds).bounds;
+  return std::move(boxes.objects);
+}
+
+void SampleView::add_boxes(const wds::Sample& sample, const io::Bytes& encoded, std::uint64_t index,
+                           decode::Image& drawn) const {
+  const decode::ImageSize size =
+      decode::image_size(encoded, {.tolerate_truncated = options_.tolerate_truncated});
+  drawn = outlined(drawn, boxes_of(sample, image_geometry(size, drawn, index), size));
 }
 
 bool SampleView::shows_classes(const wds::Sample& sample) const {

@@ -4,6 +4,7 @@
 // depth) go through the same geometry with nearest-neighbour resizing. Grey ones are made visible:
 // small values as one colour each; many values, and depth, stretched from black to white. A mask of
 // palette indices or grey levels of any bit depth shows its classes, in class_colour()'s colours.
+// Boxes of objects are drawn on the image, where its transforms move them.
 //
 // Threads: const members may be called from many threads.
 #pragma once
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/boxes.h"
 #include "decode/codec.h"
 #include "decode/image.h"
 #include "decode/paired_decoder.h"
@@ -23,6 +25,8 @@ namespace millrace::tools {
 struct SampleViewOptions {
   /// A suffix, or several to choose from ("jpg;png"), for each picture.
   std::vector<std::string> fields = {decode::standard_codecs()->suffixes()};
+  /// Suffix of the JSON with the boxes of objects; empty: none are drawn.
+  std::string boxes = {};
   /// Requires: size and channels are set.
   ImageOptions images = {};
   /// Evaluation's transforms instead of training's.
@@ -51,6 +55,13 @@ class SampleView {
   decode::Image stored(std::size_t field, const io::Bytes& encoded) const;
   std::vector<decode::Image> seen(std::vector<decode::PairedImage> files,
                                   std::uint64_t index) const;
+  std::vector<decode::ObjectBox> boxes_of(const wds::Sample& sample,
+                                          const decode::Geometry& geometry,
+                                          const decode::ImageSize& size) const;
+  decode::Geometry image_geometry(const decode::ImageSize& size, const decode::Image& drawn,
+                                  std::uint64_t index) const;
+  void add_boxes(const wds::Sample& sample, const io::Bytes& encoded, std::uint64_t index,
+                 decode::Image& drawn) const;
   decode::ImageDecoderOptions member(std::size_t field, const io::Bytes& encoded) const;
   std::vector<decode::Transform> transforms() const;
   bool normalised() const { return !options_.images.mean.empty() || !options_.images.std.empty(); }

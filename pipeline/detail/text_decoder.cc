@@ -1,0 +1,88 @@
+#include "pipeline/detail/text_decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "decode/json.h"
+#include "decode/text.h"
+#include "io/base/error.h"
+#include "io/base/text.h"
+
+namespace millrace::pipeline::detail {
+namespace {
+
+/// The beginning of `text`, which is UTF-8, in at most so many bytes, without half a character.
+std::string_view text_beginning(std::string_view text, std::size_t most) {
+  const std::string_view cut = text.substr(0, most);
+  return cut.substr(0, utf8_prefix(cut));
+}
+
+std::vector<FieldDecoder::Output> text_outputs(const TextField& field) {
+  constexpr std::int64_t kMost = 1 << 24;
+  require(field.length > 0 && field.length <= kMost,
+          fmt::format("field {}: length must be from 1 to {}", field.name, kMost));
+  const auto dtype = field.tokenize ? decode::DType::kInt64 : decode::DType::kUInt8;
+  require(field.tokenize || (field.padding >= 0 && field.padding <= 255),
+          fmt::format("field {}: its padding is one of bytes: 0 to 255", field.name));
+  return {{field.name, {dtype, {field.length}}},
+          {field.name + ".mask", {decode::DType::kUInt8, {field.length}}}};
+}
+
+/// Fills `slot` with as many of the values as it holds, then with `padding`; returns how many.
+template <typename T, typename Values>
+std::size_t fill_values(std::span<std::byte> slot, const Values& values, std::int64_t padding) {
+  std::vector<T> filled(slot.size() / sizeof(T), static_cast<T>(padding));
+  const std::size_t count = std::min(filled.size(), values.size());
+  std::transform(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count),
+                 filled.begin(), [](auto value) { return static_cast<T>(value); });
+  std::memcpy(slot.data(), filled.data(), slot.size());
+  return count;
+}
+
+class TextDecoder final : public FieldDecoder {
+ public:
+  explicit TextDecoder(const TextField& field)
+      : FieldDecoder(text_outputs(field)), field_(field), suffixes_(field.suffixes) {
+    require(!field.missing || is_utf8(*field.missing),
+            fmt::format("field {}: its text for what is missing is not UTF-8", field.name));
+  }
+
+  decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
+                          Slots slots) const override {
+    if (field_.missing && suffixes_.find_any(sample) == nullptr) {
+      write(*field_.missing, slots);
+      return decode::Tidiness::kTidy;
+    }
+    decode_member(sample, suffixes_.find(sample), [&](const io::Bytes& data) {
+      if (field_.json_key.empty()) return write(decode::decode_text(data), slots);
+      write(decode::decode_json_text(data, field_.json_key), slots);
+    });
+    return decode::Tidiness::kTidy;
+  }
+
+ private:
+  void write(std::string_view text, Slots slots) const {
+    const auto length = static_cast<std::size_t>(field_.length);
+    const std::size_t count =
+        field_.tokenize
+            ? fill_values<std::int64_t>(slots[0], field_.tokenize(text), field_.padding)
+            : fill_values<std::uint8_t>(slots[0], text_beginning(text, length), field_.padding);
+    std::memset(slots[1].data(), 1, count);
+    std::memset(slots[1].data() + count, 0, length - count);
+  }
+
+  TextField field_;
+  Suffixes suffixes_;
+};
+
+}  // namespace
+
+std::unique_ptr<const FieldDecoder> compile_text(const TextField& field) {
+  return std::make_unique<TextDecoder>(field);
+}
+
+}  // namespace millrace::pipeline::detail

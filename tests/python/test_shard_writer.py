@@ -1,0 +1,259 @@
+"""ShardWriter: what it writes, and who can read it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import millrace as mr
+from conftest import run_program
+from pages import DOCS, blocks
+
+np = pytest.importorskip("numpy")
+
+
+def samples(count: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(1)
+    return [
+        {
+            "__key__": f"{i:05d}",
+            "__url__": "left out",
+            "png": rng.integers(0, 256, (9, 12, 3), np.uint8),
+            "mask.png": rng.integers(0, 400, (9, 12)),
+            "cls": np.int64(i % 7),
+            "json": {"boxes": [[1, 2, 3, i]], "by": "zoë"},
+            "npy": rng.standard_normal((2, 3)).astype(np.float32),
+            "txt": f"no. {i} für zoë",
+            "bin": bytes([i]),
+        }
+        for i in range(count)
+    ]
+
+
+def write(pattern: Path | str, written: list[dict[str, Any]], **options: Any) -> list[Any]:
+    with mr.ShardWriter(pattern, **options) as writer:
+        for sample in written:
+            writer.write(sample)
+    return writer.close()
+
+
+def test_a_loader_reads_what_was_written(tmp_path: Path) -> None:
+    written = samples(20)
+    shards = write(tmp_path / "out-%04d.tar", written, max_samples=8)
+    assert [(Path(one.url).name, one.samples) for one in shards] == [
+        ("out-0000.tar", 8),
+        ("out-0001.tar", 8),
+        ("out-0002.tar", 4),
+    ]
+    fields: dict[Any, Any] = {
+        "image": mr.Image(mr.CenterCrop((9, 12)), suffixes="png", dtype="uint8"),
+        "mask": mr.Image(
+            mr.CenterCrop((9, 12)),
+            suffixes="mask.png",
+            channels=1,
+            dtype="int64",
+            interpolation="nearest",
+            classes=mr.ClassMask(ignore=-1),
+        ),
+        "label": mr.Label(classes=7),
+        "array": mr.Array(shape=[2, 3], dtype="float32"),
+        "by": mr.Raw(suffixes="json", json_key="by", text=True),
+        "text": mr.Raw(text=True),
+        "bytes": mr.Raw(suffixes="bin"),
+    }
+    data = mr.Pipeline(
+        tmp_path / "out-manifest.json",
+        fields=fields,
+        batch_size=20,
+        faults=mr.Faults(require_index=True),
+    )
+    with data.numpy() as loader:
+        batch = next(iter(loader))
+    order = {key: i for i, key in enumerate(batch["keys"])}
+    assert len(order) == 20
+    for sample in written:
+        i = order[sample["__key__"]]
+        assert (batch["image"][i] == sample["png"]).all()
+        assert (batch["mask"][i, :, :, 0] == sample["mask.png"]).all()
+        assert batch["label"][i] == sample["cls"]
+        assert (batch["array"][i] == sample["npy"]).all()
+        assert (batch["by"][i], batch["text"][i]) == ("zoë", sample["txt"])
+        assert batch["bytes"][i] == sample["bin"]
+
+
+def test_indexes_and_manifest_are_as_the_program_makes_them(tmp_path: Path) -> None:
+    write(tmp_path / "a-%06d.tar", samples(5), max_samples=3)
+    listed = json.loads((tmp_path / "a-manifest.json").read_text())
+    assert [one["nsamples"] for one in listed["shardlist"]] == [3, 2]
+    run_program("verify", str(tmp_path / "a-manifest.json"))
+    made = (tmp_path / "a-000000.tar.index.json").read_bytes()
+    (tmp_path / "a-000000.tar.index.json").unlink()
+    run_program("index", str(tmp_path / "a-000000.tar"))
+    assert (tmp_path / "a-000000.tar.index.json").read_bytes() == made
+    write(tmp_path / "bare" / "b-%d.tar", samples(2), index=False)
+    assert [one.name for one in (tmp_path / "bare").iterdir()] == ["b-0.tar"]
+
+
+def test_the_same_samples_give_the_same_bytes(tmp_path: Path) -> None:
+    first = write(tmp_path / "a-%d.tar", samples(4))
+    again = write(tmp_path / "b-%d.tar", [dict(reversed(one.items())) for one in samples(4)])
+    assert first[0].sha256 == again[0].sha256
+    with tarfile.open(tmp_path / "a-0.tar") as tar:
+        names = tar.getnames()
+    assert names[:7] == sorted(names[:7]) and len(names) == 28
+
+
+def test_webdataset_reads_it_and_is_written_again(tmp_path: Path) -> None:
+    wds = pytest.importorskip("webdataset")
+    written = samples(6)
+    write(tmp_path / "a-%d.tar", written)
+    read = list(wds.WebDataset(str(tmp_path / "a-0.tar"), shardshuffle=False))
+    for sample, was in zip(read, written, strict=True):
+        assert sample["__key__"] == was["__key__"]
+        assert int(sample["cls"]) == was["cls"]
+        assert json.loads(sample["json"]) == was["json"]
+        assert (np.load(io.BytesIO(sample["npy"])) == was["npy"]).all()
+    write(tmp_path / "b-%d.tar", read)
+    assert (tmp_path / "a-0.tar").read_bytes() == (tmp_path / "b-0.tar").read_bytes()
+
+
+def test_shards_end_at_their_size_and_pictures_are_jpegs(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    ramp = np.linspace(0, 255, 64 * 48).reshape(64, 48, 1).repeat(3, axis=2).astype(np.uint8)
+    written = [
+        {"__key__": "a", "jpg": ramp},
+        {"__key__": "b", "jpeg": image.fromarray(ramp[:, :, 0])},
+        {"__key__": "c", "ppm": ramp},
+    ]
+    shards = write(tmp_path / "a-%d.tar", written, max_bytes=1, jpeg_quality=95, start_shard=4)
+    assert [Path(one.url).name for one in shards] == ["a-4.tar", "a-5.tar", "a-6.tar"]
+    for number, name in enumerate(("a.jpg", "b.jpeg", "c.ppm"), start=4):
+        with tarfile.open(tmp_path / f"a-{number}.tar") as tar:
+            file = tar.extractfile(name)
+            assert file is not None
+            opened = image.open(io.BytesIO(file.read()))
+        assert opened.mode == ("L" if name.startswith("b") else "RGB")
+        assert np.abs(np.asarray(opened.convert("RGB")).astype(int) - ramp).max() <= 8
+
+
+def test_what_is_left_by_an_exception_is_whole(tmp_path: Path) -> None:
+    with (
+        pytest.raises(KeyError),
+        mr.ShardWriter(tmp_path / "a-%d.tar", max_samples=2) as writer,
+    ):
+        for sample in samples(5):
+            writer.write(sample)
+        raise KeyError("stop")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "a-0.tar",
+        "a-0.tar.index.json",
+        "a-1.tar",
+        "a-1.tar.index.json",
+    ]
+    with pytest.raises(mr.InvalidArgumentError, match="closed"):
+        writer.write(samples(1)[0])
+    with pytest.raises(mr.Error, match="exists"):
+        write(tmp_path / "a-%d.tar", samples(1))
+    assert write(tmp_path / "a-%d.tar", samples(1), replace=True)[0].samples == 1
+
+
+@pytest.mark.parametrize(
+    ("sample", "error", "words"),
+    [
+        ({"cls": 3}, TypeError, "__key__ must be a str"),
+        ({"__key__": "a"}, mr.InvalidArgumentError, "at least one field"),
+        ({"__key__": "a", "cls": 0.5}, TypeError, "a.cls: .*float"),
+        ({"__key__": "a", "txt": 5}, TypeError, "a.txt: must be bytes or str, not int"),
+        ({"__key__": "a", "json": {"x": {1}}}, TypeError, "a.json: .*set"),
+        ({"__key__": "a", "json": float("nan")}, mr.InvalidArgumentError, "a.json: "),
+        ({"__key__": "a", "npy": [object()]}, mr.InvalidArgumentError, "a.npy: .*pickle"),
+        ({"__key__": "a", "jpg": np.zeros((4, 4), np.float32)}, ValueError, "a.jpg: .*float32"),
+        ({"__key__": "a", "jpg": np.zeros((4, 4, 2), np.uint8)}, ValueError, "1, 3 or 4 channels"),
+        ({"__key__": "a", "png": np.zeros((0, 4), np.uint8)}, ValueError, "1 to 65535"),
+        ({"__key__": "a", "png": np.array([[-1]])}, mr.InvalidArgumentError, "a.png: "),
+        ({"__key__": "a.b/c.d", "txt": "x"}, mr.InvalidArgumentError, "reader"),
+        ({"__key__": "used", "txt": "x"}, mr.InvalidArgumentError, "a key twice"),
+    ],
+)
+def test_samples_that_cannot_be_written_are_refused(
+    tmp_path: Path, sample: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with mr.ShardWriter(tmp_path / "a-%d.tar") as writer:
+        writer.write({"__key__": "used", "txt": "x"})
+        with pytest.raises(error, match=words):
+            writer.write(sample)
+        writer.write({"__key__": "after", "txt": "x"})
+    assert writer.close()[0].samples == 2
+
+
+def test_writers_that_can_never_work_are_refused(tmp_path: Path) -> None:
+    for arguments, words in (
+        ({"pattern": "a.tar"}, "%d"),
+        ({"pattern": "a-%d.tar", "max_samples": 0}, "maxcount|max_samples"),
+        ({"pattern": "a-%d.tar", "max_bytes": 0}, "maxsize|max_bytes"),
+    ):
+        values: dict[str, Any] = dict(arguments)
+        with pytest.raises(mr.Error, match=words):
+            mr.ShardWriter(tmp_path / values.pop("pattern"), **values)
+
+
+def test_the_pages_program_prints_what_it_says(tmp_path: Path) -> None:
+    (program,) = blocks("making-shards.md", "python")
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() in (DOCS / "making-shards.md").read_text()
+    run_program("verify", str(tmp_path / "out/train-manifest.json"))
+
+
+class Store(BaseHTTPRequestHandler):
+    """Objects that are put, in ``server.objects``."""
+
+    protocol_version = "HTTP/1.1"  # which has an answer to Expect: 100-continue
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        is_new = self.headers.get("If-None-Match") != "*" or self.path not in self.objects
+        if is_new:
+            self.objects[self.path] = data
+        self._answer(201 if is_new else 412)
+
+    def do_HEAD(self) -> None:
+        self._answer(200 if self.path in self.objects else 404)
+
+    def do_DELETE(self) -> None:
+        self._answer(204 if self.objects.pop(self.path, None) is not None else 404)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    @property
+    def objects(self) -> dict[str, bytes]:
+        return self.server.objects  # type: ignore[attr-defined, no-any-return]
+
+    def _answer(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_a_store_gets_the_files_of_a_disk(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Store) as server:
+        objects: dict[str, bytes] = {}
+        server.objects = objects  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_address[1]}/set"
+        shards = write(f"{place}/a-%d.tar", samples(5), max_samples=3)
+        server.shutdown()
+    assert shards[1].url == f"{place}/a-1.tar"
+    write(tmp_path / "a-%d.tar", samples(5), max_samples=3)
+    assert objects == {f"/set/{one.name}": one.read_bytes() for one in tmp_path.iterdir()}
