@@ -17,6 +17,7 @@
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
 #include "tools/train/stored_image.h"
+#include "tools/train/view_objective.h"
 #include "tools/values.h"
 #include "tools/version.h"
 #include "tools/view/picture.h"
@@ -66,6 +67,7 @@ class EvalCommand final : public Command {
     order_.declare_where(app);
     order_.declare_uneven(app);
     run_.declare(app);
+    declare_views(app, views_);
     declare_peer_timeout(app, peer_timeout_);
   }
 
@@ -102,7 +104,9 @@ class EvalCommand final : public Command {
     const ModelChoice choice = read_choice(cluster);
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
-    const trainer::LossObjective objective = choice.task.objective(choice.classes);
+    const trainer::LossObjective losses = choice.task.objective(choice.classes);
+    check_views(views_, choice.task.is_dense());
+    const ViewObjective objective(losses, views_);
     pipeline::PipelineOptions options;
     trainer::all_do(cluster, [&] {
       options = make_pipeline_options(
@@ -201,6 +205,7 @@ class EvalCommand final : public Command {
     if (!classes.empty()) context.out.line(classes);
   }
 
+  EvaluationViews views_ = EvaluationViews::kOne;
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;

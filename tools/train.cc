@@ -46,6 +46,7 @@
 #include "tools/train/step_program.h"
 #include "tools/train/stop_advice.h"
 #include "tools/train/stored_image.h"
+#include "tools/train/view_objective.h"
 #include "tools/values.h"
 #include "tools/version.h"
 #include "trainer/checkpoint.h"
@@ -103,6 +104,7 @@ class TrainCommand final : public Command {
                    "MPI's own, whose order is its own")
         ->transform(one_of({"tree", "tree-bf16", "mpi"}))
         ->check(may_change());
+    declare_views(app, views_)->check(may_change());
     declare_peer_timeout(app, peer_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
@@ -193,7 +195,8 @@ class TrainCommand final : public Command {
     settle(cluster, context);
     show_status(terminal_of(context), "counting the shards' samples");
     const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective(choice_.classes, data_.mixup);
+    const trainer::LossObjective losses = choice_.task.objective(choice_.classes, data_.mixup);
+    const ViewObjective objective(losses, views_);
     std::optional<RunInput> made;
     trainer::all_do(cluster, [&] {
       run_.open_cache(context.log);
@@ -249,6 +252,8 @@ class TrainCommand final : public Command {
             "--overfit-batches evaluates on its own batches: leave out --val");
     require(limits_.target_accuracy == 0 || (has_validation() && choice_.task.what().has_class()),
             "--target-accuracy needs --val and --task classify");
+    require(views_ == EvaluationViews::kOne || has_validation(), "--views needs --val");
+    check_views(views_, choice_.task.is_dense());
     require(limits_.sanity_val_steps == 0 || has_validation(), "--sanity-val-steps needs --val");
   }
 
@@ -742,6 +747,7 @@ class TrainCommand final : public Command {
   MetricsOptions metrics_;
   std::optional<RunWatch> watch_;  ///< until the command ends
   std::string allreduce_ = "tree";
+  EvaluationViews views_ = EvaluationViews::kOne;
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::uint64_t seed_ = 0;
   SavedStreams saved_;

@@ -15,6 +15,7 @@
 #include "io/base/machine.h"
 #include "trainer/composed_backend.h"
 #include "trainer/detail/flat_math.h"
+#include "trainer/detail/step/matrix_update.h"
 
 namespace millrace::trainer {
 namespace {
@@ -84,7 +85,8 @@ class CpuUpdater final : public Updater {
   explicit CpuUpdater(const UpdaterSetup& setup)
       : clip_(setup.clip),
         ema_decay_(static_cast<float>(setup.ema_decay)),
-        optimizer_(setup.optimizer, setup.parameters),
+        optimizer_(detail::MatrixUpdate::of_others(setup.optimizer), setup.parameters),
+        matrices_(setup.optimizer, setup.parameters, setup.owned, setup.group),
         weights_(host(setup.weights)),
         ema_(host(setup.ema)),
         gradients_(host(setup.gradients)),
@@ -130,9 +132,11 @@ class CpuUpdater final : public Updater {
       add_square_sums(update);
       update.square_sums = square_sums_;
     }
-    for (const Range& range : owned_) {
+    for (const Range& range : matrices_.other_ranges()) {
       in_shares(range, [&](Range share) { change(update, share); });
     }
+    matrices_.update(update, gradients_);
+    for (const Range& range : matrices_.ranges()) update_ema(range);
   }
 
   bool was_finite() override { return was_finite_; }
@@ -153,13 +157,18 @@ class CpuUpdater final : public Updater {
 
   void change(const Update& update, Range range) const {
     optimizer_.update(update, range);
+    update_ema(range);
+  }
+
+  void update_ema(Range range) const {
     if (ema_.empty()) return;
     flat::update_ema(part_of(ema_, range), part_of(weights_, range), ema_decay_);
   }
 
   ClipOptions clip_;
   float ema_decay_;
-  Optimizer optimizer_;
+  Optimizer optimizer_;  // of all but the rule's matrices
+  detail::MatrixUpdate matrices_;
   std::span<float> weights_;
   std::vector<std::span<float>> states_;
   std::span<float> ema_;

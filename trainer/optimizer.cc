@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "io/base/check.h"
+#include "io/base/error.h"
 #include "trainer/detail/flat_math.h"
+#include "trainer/matrix_rule.h"
 
 namespace millrace::trainer {
 namespace {
@@ -39,6 +41,10 @@ class RangeBuffers {
 
 Optimizer::Optimizer(const OptimizerOptions& options, const ParameterTable& table)
     : options_(options), rule_(options.rule.make()), state_names_(rule_->state_names()) {
+  if (dynamic_cast<const MatrixRule*>(rule_.get()) != nullptr)
+    throw Error(ErrorCode::kUnsupported,
+                "the optimizer " + std::string(options.rule.type().name().word) +
+                    " changes matrices as a whole, which this backend's updates do not");
   if (rule_->uses_norms()) num_square_sums_ = 2 * table.entries().size();
   build_runs(table);
 }

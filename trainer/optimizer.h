@@ -58,8 +58,8 @@ struct Update {
 
 class Optimizer {
  public:
-  /// Throws: InvalidArgument for a rule's field out of its range, and for fields that contradict
-  /// each other.
+  /// Throws: InvalidArgument for a rule's fields out of range or in contradiction; Unsupported for
+  /// a MatrixRule (matrix_rule.h).
   Optimizer(const OptimizerOptions& options, const ParameterTable& table);
 
   const OptimizerOptions& options() const { return options_; }

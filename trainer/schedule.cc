@@ -9,6 +9,7 @@
 #include "trainer/schedules/constant.h"
 #include "trainer/schedules/cosine.h"
 #include "trainer/schedules/exponential.h"
+#include "trainer/schedules/linear.h"
 #include "trainer/schedules/multi_step.h"
 #include "trainer/schedules/one_cycle.h"
 #include "trainer/schedules/step.h"
@@ -22,6 +23,7 @@ const TableOf<RateCurve>& standard_schedules() {
                                               .add<schedules::MultiStep>()
                                               .add<schedules::Exponential>()
                                               .add<schedules::Cosine>()
+                                              .add<schedules::Linear>()
                                               .add<schedules::OneCycle>();
   return table;
 }

@@ -43,7 +43,7 @@ struct Pace {
 /// What a schedule starts from.
 struct RunRate {
   double base_lr = 0.1;
-  double epochs = 1.0;  ///< of the whole run: where cosine and one-cycle end
+  double epochs = 1.0;  ///< of the whole run: where cosine, linear and one-cycle end
 
   /// Of the run, 0 to 1.
   double share(double epochs_done) const;

@@ -11,7 +11,7 @@ namespace millrace::trainer {
 class RateCurve;
 using ScheduleChoice = Choice<RateCurve>;
 
-/// constant, step, multi-step, exponential, cosine, one-cycle.
+/// constant, step, multi-step, exponential, cosine, linear, one-cycle.
 const TableOf<RateCurve>& standard_schedules();
 
 /// schedules::Constant: the same rate throughout.

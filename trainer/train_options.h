@@ -53,7 +53,7 @@ struct TrainOptions {
   std::uint64_t seed = 0;
   OptimizerOptions optimizer = {};
   ScheduleChoice schedule = constant_schedule();
-  /// The length of the whole run, where cosine and one-cycle end. 0: `epochs`.
+  /// The length of the whole run, where cosine, linear and one-cycle end. 0: `epochs`.
   double schedule_epochs = 0.0;
   GradientReducerOptions reducer = {};
   /// Multiplies the rule's rate, which must be given, by the number of replicas.

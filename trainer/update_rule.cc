@@ -9,6 +9,7 @@
 #include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
 #include "trainer/rules/lion.h"
+#include "trainer/rules/muon.h"
 #include "trainer/rules/sgd.h"
 
 namespace millrace::trainer {
@@ -20,7 +21,8 @@ const TableOf<UpdateRule>& standard_rules() {
                                                .add<AdamW>()
                                                .add<Lion>()
                                                .add<Lars>()
-                                               .add<Lamb>();
+                                               .add<Lamb>()
+                                               .add<Muon>();
   return table;
 }
 

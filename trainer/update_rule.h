@@ -126,7 +126,7 @@ class UpdateRule {
 
 using Rule = Choice<UpdateRule>;
 
-/// sgd, adam, adamw, lion, lars, lamb. A program copies the table and adds its own.
+/// sgd, adam, adamw, lion, lars, lamb, muon. A program copies the table and adds its own.
 const TableOf<UpdateRule>& standard_rules();
 
 /// For the lists of rules: the last fields, by name.

@@ -72,6 +72,17 @@ TEST_F(Recipe, Cifar10WarmsUp) {
   }
 }
 
+TEST_F(Recipe, Airbench94HasItsRatesAndASmallerModelTrains) {
+  const std::string shards = dir_ / "c-{000000..000001}.tar";
+  millrace({"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "8", "--size", "32",
+            "--maxcount", "4"});
+  const ProcessResult result =
+      try_out("airbench94", {"--train", shards, "--val", shards, "--batch-size", "4/all", "--views",
+                             "mirror-shift", "--model", "airbench94(channels=[4, 8, 8])"});
+  EXPECT_NEAR(json_lines(result.out).front()["lr"].get<double>(), 0.24, 1e-7);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("muon lr 0.24 linear"), HasSubstr("Test Samples=")));
+}
+
 TEST_F(Recipe, FashionMnistAlexnetSplitsItsBatchOverDevices) {
   const std::string shards = make_set(dir_, 8, 4);
   const ProcessResult result = try_out(

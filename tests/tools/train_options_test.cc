@@ -234,7 +234,7 @@ TEST(TrainDefaults, NoOptimizerEndsAtChance) {
   const char* data = std::getenv("MILLRACE_TEST_DATA");
   if (data == nullptr) GTEST_SKIP() << "MILLRACE_TEST_DATA names no folder";
   const std::string mnist = std::string(data) + "/mnist/";
-  for (const std::string optimizer : {"sgd", "adam", "adamw", "lion", "lars", "lamb"}) {
+  for (const std::string optimizer : {"sgd", "adam", "adamw", "lion", "lars", "lamb", "muon"}) {
     for (const std::string batch : {"16", "128"}) {
       const ProcessResult result = millrace(
           {"train", mnist + "train-{000000..000003}.tar", "--val", mnist + "test-000000.tar",

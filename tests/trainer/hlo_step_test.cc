@@ -28,6 +28,7 @@
 #include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
 #include "trainer/rules/lion.h"
+#include "trainer/rules/muon.h"
 
 namespace millrace::trainer {
 namespace {
@@ -600,6 +601,7 @@ TEST(StepProgram, RefusesWhatHasNoStableHloByName) {
   EXPECT_EQ("loss own-loss has no StableHLO", refusal(dense_graph(), OwnLoss{}, Sgd{}));
   EXPECT_EQ("update rule own-rule has no StableHLO",
             refusal(dense_graph(), losses::L1{}, OwnUpdateRule{}));
+  EXPECT_EQ("update rule muon has no StableHLO", refusal(dense_graph(), losses::L1{}, Muon{}));
   EXPECT_EQ("made", refusal(dense_graph(), losses::L1{}, Sgd{}));
 }
 

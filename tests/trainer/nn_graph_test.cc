@@ -113,6 +113,8 @@ TEST(Graph, HasTorchvisionsParameterCounts) {
   EXPECT_EQ(count("efficientnet_b0", 1000), 5'288'548U);
   EXPECT_EQ(count("alexnet", 1000), 61'100'840U);
   EXPECT_EQ(count("alexnet", 10), 57'044'810U);
+  const auto airbench94 = build_model("airbench94", {.num_classes = 10, .image = 32});
+  EXPECT_EQ(airbench94.parameters().num_values(), 1'972'792U);
   const auto lenet = build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28});
   EXPECT_EQ(lenet.parameters().num_values(), 61'706U);
 }

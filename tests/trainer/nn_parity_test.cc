@@ -122,6 +122,10 @@ TEST(Parity, EfficientNetB0) {
   parity.compare_training(nn::Precision::kFloat32);
 }
 
+TEST(Parity, Airbench94) {
+  compare_model({.model = "airbench94", .options = {.num_classes = 10, .image = 32}, .batch = 8});
+}
+
 // Without dropout: PyTorch draws other random numbers.
 TEST(Parity, AlexNet) {
   if (!is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";

@@ -11,6 +11,7 @@
 #include "trainer/schedules/constant.h"
 #include "trainer/schedules/cosine.h"
 #include "trainer/schedules/exponential.h"
+#include "trainer/schedules/linear.h"
 #include "trainer/schedules/multi_step.h"
 #include "trainer/schedules/one_cycle.h"
 #include "trainer/schedules/step.h"
@@ -105,6 +106,7 @@ TEST(Schedule, EachMemberIsListed) {
   EXPECT_EQ(num_members<MultiStep>() + kPace, num_listed(MultiStep()));
   EXPECT_EQ(num_members<Exponential>() + kPace, num_listed(Exponential()));
   EXPECT_EQ(num_members<Cosine>() + kPace, num_listed(Cosine()));
+  EXPECT_EQ(num_members<Linear>() + kPace, num_listed(Linear()));
   EXPECT_EQ(num_members<OneCycle>(), num_listed(OneCycle()));
 }
 
@@ -139,6 +141,12 @@ TEST(Schedule, CosineFollowsTorch) {
   const Schedule schedule(Cosine{.final_rate = 0.1, .pace = {.unit = RateUnit::kStep}},
                           {.base_lr = 0.5, .epochs = 3.0});
   expect_torch("CosineAnnealingLR(opt, 30, 0.1)", per_step(schedule, 3, 10));
+}
+
+TEST(Schedule, LinearFollowsTorch) {
+  const Schedule schedule(Linear{.final_rate = 0.1, .pace = {.unit = RateUnit::kStep}},
+                          {.base_lr = 0.5, .epochs = 3.0});
+  expect_torch("LinearLR(opt, 1.0, 0.2, 30)", per_step(schedule, 3, 10));
 }
 
 TEST(Schedule, OneCycleFollowsTorch) {

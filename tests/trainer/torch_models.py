@@ -57,6 +57,33 @@ class LeNet(nn.Module):
         return self.fc3(F.relu(self.fc2(x)))
 
 
+class Group(nn.Module):
+    """Two 3x3 convolutions, the first one pooled, with batch norms and GELU."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs, eps=1e-12, momentum=0.4)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs, eps=1e-12, momentum=0.4)
+
+    def forward(self, x):
+        x = F.gelu(self.norm1(F.max_pool2d(self.conv1(x), 2)))
+        return F.gelu(self.norm2(self.conv2(x)))
+
+
+class Airbench94(nn.Module):
+    def __init__(self, channels, classes):
+        super().__init__()
+        self.whiten = nn.Conv2d(channels, 8 * channels, 2)
+        self.group1, self.group2, self.group3 = Group(8 * channels, 64), Group(64, 256), Group(256, 256)
+        self.head = nn.Linear(256, classes, bias=False)
+
+    def forward(self, x):
+        x = self.group3(self.group2(self.group1(F.gelu(self.whiten(x)))))
+        return self.head(torch.flatten(F.max_pool2d(x, 3), 1))
+
+
 class Unit(nn.Module):
     """A 3x3 convolution, batch norm, ReLU."""
 
@@ -133,6 +160,8 @@ def make(model, channels, classes):
     name, _, value = model.partition("-")
     if name == "lenet":
         return LeNet(channels, classes)
+    if name == "airbench94":
+        return Airbench94(channels, classes)
     if name == "unet":
         return UNet(int(value or 64))
     import torchvision

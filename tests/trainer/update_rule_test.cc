@@ -16,6 +16,7 @@
 #include "trainer/rules/lamb.h"
 #include "trainer/rules/lars.h"
 #include "trainer/rules/lion.h"
+#include "trainer/rules/muon.h"
 #include "trainer/rules/sgd.h"
 
 namespace millrace::trainer {
@@ -90,7 +91,8 @@ const std::vector<Case>& cases() {
       {"AdamW", AdamW(), adam_reference(true)},
       {"Lion", Lion(), lion_reference},
       {"Lars", Lars(), lars_reference},
-      {"Lamb", Lamb(), lamb_reference}};
+      {"Lamb", Lamb(), lamb_reference},
+      {"MuonWhatIsNoMatrix", Muon(), sgd_reference(0.9, 0, true)}};
   return all;
 }
 
@@ -162,7 +164,7 @@ TEST(UpdateRule, LambGoesByTheNormsOfWeightsAndStep) {
 
 TEST(UpdateRule, TheTableHasNamesAndDefaults) {
   EXPECT_THAT(standard_rules().words(),
-              ::testing::ElementsAre("sgd", "adam", "adamw", "lion", "lars", "lamb"));
+              ::testing::ElementsAre("sgd", "adam", "adamw", "lion", "lars", "lamb", "muon"));
   for (const Component& one : standard_rules().all())
     EXPECT_GT(Rule(one).make()->settings().lr_for(0), 0.0) << text(one);
   EXPECT_LT(Adam().make()->settings().lr_for(0), 0.01) << "0.1 is SGD's: Adam does not survive it";
@@ -185,6 +187,7 @@ TEST(UpdateRule, EachMemberIsListed) {
   EXPECT_EQ(num_members<Lion>(), num_listed(Lion()));
   EXPECT_EQ(num_members<Lars>(), num_listed(Lars()));
   EXPECT_EQ(num_members<Lamb>(), num_listed(Lamb()));
+  EXPECT_EQ(num_members<Muon>(), num_listed(Muon()));
   EXPECT_EQ(num_members<ParameterGroup>(), num_listed(ParameterGroup()));
 }
 

@@ -2,6 +2,7 @@
 
 #include "io/base/error.h"
 #include "io/component/component_text.h"
+#include "trainer/models/airbench94.h"
 #include "trainer/models/alexnet.h"
 #include "trainer/models/convnext.h"
 #include "trainer/models/efficientnet.h"
@@ -14,6 +15,7 @@ namespace millrace::trainer {
 
 const TableOf<Architecture>& standard_models() {
   static const TableOf<Architecture> table = TableOf<Architecture>("model")
+                                                 .add<models::Airbench94>()
                                                  .add<models::AlexNet>()
                                                  .add<models::ConvNeXtTiny>()
                                                  .add<models::EfficientNetB0>()

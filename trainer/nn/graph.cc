@@ -36,11 +36,27 @@ float draw(const InitSpec& init, KeyedRng& rng) {
       return 0.02F * rng.normal();
     case Init::kConstant:
       return init.value;
+    case Init::kUniformMean:
+      return std::sqrt(3.0F) * (2.0F * rng.uniform() - 1.0F) / fan;
     case Init::kUniformOut:
     case Init::kKaimingUniform:
+    case Init::kDirac:
+    case Init::kWhitening:
       return (2.0F * rng.uniform() - 1.0F) / std::sqrt(fan);
   }
   return 0.0F;
+}
+
+/// Makes the first filters of (O, I, H, W) pass on one input each: 1 in the middle.
+void set_dirac(const Shape& shape, std::span<float> weights) {
+  const std::int64_t pixels = shape[2] * shape[3];
+  const std::int64_t middle = shape[2] / 2 * shape[3] + shape[3] / 2;
+  for (std::int64_t i = 0; i < std::min(shape[0], shape[1]); ++i) {
+    const auto filter = weights.subspan(static_cast<std::size_t>(i * shape[1] * pixels),
+                                        static_cast<std::size_t>(shape[1] * pixels));
+    std::ranges::fill(filter, 0.0F);
+    filter[static_cast<std::size_t>(i * pixels + middle)] = 1.0F;
+  }
 }
 
 }  // namespace
@@ -56,8 +72,9 @@ void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
   for (std::size_t i = 0; i < count; ++i) {
     const Parameter& entry = parameters_.entries()[i];
     KeyedRng rng({.seed = seed, .index = count - 1 - i, .purpose = kInitialise});
-    std::ranges::generate(parameters.subspan(entry.offset, entry.size),
-                          [&] { return draw(init_[i], rng); });
+    const std::span<float> values = parameters.subspan(entry.offset, entry.size);
+    std::ranges::generate(values, [&] { return draw(init_[i], rng); });
+    if (init_[i].kind == Init::kDirac && entry.shape.size() == 4) set_dirac(entry.shape, values);
   }
   for (const Parameter& entry : buffers_.entries()) {
     const float start = entry.name.ends_with("running_var") ? 1.0F : 0.0F;
@@ -156,17 +173,23 @@ Value GraphBuilder::conv2d(std::string name, Value x, const Conv2d& options) {
   if (num_values(out) <= 0) refuse(name, options, "the image is smaller than the kernel", {x});
   Shape weight = {options.channels, in[0] / options.groups, options.kernel.height,
                   options.kernel.width};
+  const std::int64_t patch = num_values(weight) / options.channels;
+  const bool sees_patches = std::holds_alternative<Input>(nodes_[x.node].layer) &&
+                            options.groups == 1 && options.dilation.height == 1 &&
+                            options.dilation.width == 1 && options.channels == 2 * patch;
+  if (options.init == Init::kWhitening && !sees_patches)
+    refuse(name, options, "whitening needs the model's input, and two filters per value of a patch",
+           {x});
   if (options.flat) {
     if (options.groups != 1 || options.kernel.height != 1 || options.kernel.width != 1)
       refuse(name, options, "only 1x1 kernels in one group are flat", {x});
     weight.resize(2);
   }
-  const std::int64_t per_output = num_values(weight) / options.channels;
   const std::int64_t fan_out = num_values(weight) / weight[1];
   const bool by_output = options.init == Init::kKaimingNormal;
   const Value value = append(std::move(name), options, {x}, out);
   declare_weights(value, {.shape = weight,
-                          .init = {options.init, by_output ? fan_out : per_output},
+                          .init = {options.init, by_output ? fan_out : patch},
                           .bias = options.bias,
                           .bias_init = options.bias_init,
                           .shared = options.shared});

@@ -41,6 +41,9 @@ enum class Init {
   kNormal001,       ///< Normal, deviation 0.01: MobileNets' heads
   kNormal002,       ///< Normal, deviation 0.02: ConvNeXt's
   kConstant,        ///< InitSpec::value
+  kUniformMean,     ///< Uniform, deviation 1 / fan_in: the mean of the inputs, at random signs
+  kDirac,           ///< kKaimingUniform, but the first outputs are the inputs (torch's dirac_)
+  kWhitening,       ///< kKaimingUniform until the first batch has come: trainer/nn/whitening.h
 };
 
 struct Input {};

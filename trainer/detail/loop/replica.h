@@ -9,6 +9,7 @@
 
 #include "trainer/backend.h"
 #include "trainer/collectives.h"
+#include "trainer/nn/whitening.h"
 #include "trainer/step_clock.h"
 #include "trainer/train_options.h"
 
@@ -41,18 +42,27 @@ class Replica {
   ReplicaStep& step() { return *step_; }
   std::unique_ptr<EvaluationStep> make_evaluation() { return steps_->make_evaluation(); }
   std::unique_ptr<PredictionStep> make_prediction() { return steps_->make_prediction(); }
+  /// Sets what start values take from the data: the filters of whitening layers
+  /// (trainer/nn/whitening.h), from the valid samples of all replicas' batches. Called once, before
+  /// a run's first step; `batch`: null for none. Throws: NotFound without a sample; Unsupported for
+  /// pictures that are no floats in the host's memory. A collective.
+  void start_from(const pipeline::Batch* batch);
   /// To be called after the host has written weights or buffers.
   void weights_changed() { steps_->weights_changed(); }
   /// What was compiled since the last call.
   std::vector<CompileEvent> take_compilations() { return steps_->take_compilations(); }
 
  private:
+  void write_filters(const nn::WhiteningLayer& layer, const pipeline::Batch* batch);
+
   DeviceBuffer buffers_;
   ReplicaSetup setup_;
   TrainingGroups groups_;
   StepClock clock_;
   std::unique_ptr<BackendReplica> steps_;
   std::unique_ptr<ReplicaStep> step_;
+  Backend& backend_;
+  DeviceSpan ema_ = {};
 };
 
 }  // namespace millrace::trainer::detail
