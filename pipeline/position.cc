@@ -4,56 +4,55 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/json.h"
+#include "pipeline/detail/packed_refs.h"
+#include "wds/shuffle_draws.h"
 
 namespace millrace::pipeline {
 namespace {
 
 using Json = nlohmann::json;
 
-using SampleRefs = std::vector<wds::StreamPosition::SampleRef>;
+using detail::kMaxOffset;
 
-constexpr std::uint64_t kTarBlock = 512;
-constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 60;
 constexpr std::uint32_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max() - 1;
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 53;
 constexpr int kMaxProcesses = 1 << 20;
 
-/// What all offsets are multiples of: a tar's blocks, if the shards are plain tars.
-std::uint64_t unit_of(const SampleRefs& refs) {
-  const bool whole =
-      std::ranges::all_of(refs, [](const auto& ref) { return ref.offset % kTarBlock == 0; });
-  return whole ? kTarBlock : 1;
+/// The number of a process's i-th stream.
+std::size_t stream_number(std::size_t i, int process, int processes, int stripe) {
+  const auto width = static_cast<std::size_t>(stripe);
+  return i / width * width * static_cast<std::size_t>(processes) +
+         static_cast<std::size_t>(process) * width + i % width;
 }
 
-// A buffer of 10,000 samples in 4 streams is most of a checkpoint's text. So samples are grouped by
-// shard and sorted, and an offset is a few digits, the difference from the one before: {"unit":
-// 512, "shards": [[SHARD, [PLACE IN THE BUFFER, ...], [OFFSET / UNIT, FURTHER / UNIT, ...]], ...]}.
-Json to_value(const SampleRefs& refs) {
-  std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, std::size_t>>> by_shard;
-  for (std::size_t i = 0; i < refs.size(); ++i)
-    by_shard[refs[i].shard].emplace_back(refs[i].offset, i);
-  const std::uint64_t unit = unit_of(refs);
-  Json shards = Json::array();
-  for (auto& [shard, samples] : by_shard) {
-    std::ranges::sort(samples);
-    Json places = Json::array();
-    Json offsets = Json::array();
-    std::uint64_t before = 0;
-    for (const auto& [offset, place] : samples) {
-      places.push_back(place);
-      offsets.push_back((offset - std::exchange(before, offset)) / unit);
-    }
-    shards.push_back({shard, std::move(places), std::move(offsets)});
-  }
-  return {{"unit", unit}, {"shards", std::move(shards)}};
+/// The value of an option that fixes the order; 0 if it is not known.
+std::uint64_t order_value(const Position& position, std::string_view name) {
+  std::uint64_t value = 0;
+  if (!position.order) return value;
+  const auto found =
+      std::ranges::find(*position.order, name, &std::pair<std::string, std::string>::first);
+  if (found != position.order->end())
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), value);
+  return value;
+}
+
+/// What the buffer of the i-th stream draws by, but for how many samples came and went.
+wds::ShuffleDraws draws_of(const Position& position, std::size_t i) {
+  const std::size_t stream =
+      stream_number(i, position.process, position.processes, position.stripe);
+  return {.seed = order_value(position, "shuffle-seed"),
+          .epoch = position.epoch,
+          .stream = static_cast<std::uint32_t>(stream),
+          .buffer_samples = order_value(position, "shuffle")};
 }
 
 /// What faults have cost a stream or is not known of it, if anything.
@@ -63,26 +62,30 @@ void add_lost(const Lossy& from, Json& value) {
   if (from.lost_more) value["lost_more"] = true;
 }
 
-Json to_value(const wds::StreamPosition& position) {
+Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
+  draws.earlier = position.earlier_passes;
+  draws.in = position.samples_in - position.earlier_passes;
+  draws.out = position.samples_out - position.earlier_passes;
   Json value = {{"samples_out", position.samples_out},
                 {"samples_in", position.samples_in},
                 {"shard", position.shard},
                 {"offset", position.offset},
                 {"earlier_passes", position.earlier_passes},
-                {"buffered", to_value(position.buffered)}};
+                {"buffered", detail::packed_refs(position.buffered, draws)}};
   add_lost(position, value);
-  for (const wds::StreamPosition& part : position.parts) value["parts"].push_back(to_value(part));
+  for (const wds::StreamPosition& part : position.parts)
+    value["parts"].push_back(to_value(part, draws));
   if (position.open.empty()) return value;
   value["turn"] = position.turn;
   for (const auto& one : position.open) value["open"].push_back({one.shard, one.offset});
   return value;
 }
 
-Json to_value(const Position::Stream& where) {
+Json to_value(const Position::Stream& where, const wds::ShuffleDraws& draws) {
   const Position::Stream stream = where.exact();
   Json value = {{"skip", stream.skip}, {"ended", stream.ended}};
   add_lost(stream, value);
-  if (stream.start) value["start"] = to_value(*stream.start);
+  if (stream.start) value["start"] = to_value(*stream.start, draws);
   return value;
 }
 
@@ -94,33 +97,6 @@ template <typename Integer>
 Integer number(const Json& value, const char* name, Integer least = 0,
                Integer most = std::numeric_limits<Integer>::max()) {
   return json_integer<Integer>(value, std::string("a pipeline's position: ") + name, least, most);
-}
-
-/// Puts the samples of one shard into their places, each of which must still be free.
-void take_places(const Json& shard, std::uint64_t unit, SampleRefs& refs,
-                 std::vector<bool>& taken) {
-  const auto index = number<std::uint32_t>(shard.at(0), "a shard's number");
-  const Json& places = shard.at(1);
-  const Json& offsets = shard.at(2);
-  if (places.size() != offsets.size()) corrupt("a shard has more places than offsets, or fewer");
-  std::uint64_t offset = 0;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto place = number<std::size_t>(places[i], "a place", 0, refs.size() - 1);
-    offset += number<std::uint64_t>(offsets[i], "an offset", 0, kMaxOffset / unit) * unit;
-    if (taken[place] || offset > kMaxOffset) corrupt("a place is taken, or an offset too large");
-    taken[place] = true;
-    refs[place] = {index, offset};
-  }
-}
-
-SampleRefs refs_from(const Json& value) {
-  const auto unit = number<std::uint64_t>(value.at("unit"), "unit", 1, kTarBlock);
-  std::size_t count = 0;
-  for (const Json& shard : value.at("shards")) count += shard.at(1).size();
-  SampleRefs refs(count);
-  std::vector<bool> taken(count);
-  for (const Json& shard : value.at("shards")) take_places(shard, unit, refs, taken);
-  return refs;
 }
 
 template <typename Lossy>
@@ -142,7 +118,7 @@ wds::StreamPosition stream_position_from(const Json& value) {
       .samples_in = number<std::uint64_t>(value.at("samples_in"), "samples_in"),
       .shard = number<std::uint32_t>(value.at("shard"), "shard"),
       .offset = number<std::uint64_t>(value.at("offset"), "offset", 0, kMaxOffset),
-      .buffered = refs_from(value.at("buffered"))};
+      .buffered = detail::unpacked_refs(value.at("buffered"))};
   take_lost(value, position);
   if (value.contains("open")) take_open(value, position);
   if (value.contains("earlier_passes"))
@@ -315,13 +291,6 @@ std::vector<Position::Fill> joined_fills(const std::vector<Position>& parts) {
   return any ? fills : std::vector<Position::Fill>{};
 }
 
-/// The number of a process's i-th stream.
-std::size_t stream_number(std::size_t i, int process, int processes, int stripe) {
-  const auto width = static_cast<std::size_t>(stripe);
-  return i / width * width * static_cast<std::size_t>(processes) +
-         static_cast<std::size_t>(process) * width + i % width;
-}
-
 std::string whose(int process, int processes, int stripe) {
   return fmt::format("process {} of {}", process, processes) +
          (stripe > 1 ? fmt::format(" with {} devices each", stripe) : "");
@@ -447,7 +416,8 @@ Position Position::share(const Topology& topology, int its_stripe) const {
 
 std::string Position::to_json() const {
   Json list = Json::array();
-  for (const Stream& stream : streams) list.push_back(to_value(stream));
+  for (std::size_t i = 0; i < streams.size(); ++i)
+    list.push_back(to_value(streams[i], draws_of(*this, i)));
   Json value = {
       {"epoch", epoch}, {"process", process},         {"processes", processes},    {"slots", slots},
       {"turns", turns}, {"fingerprint", fingerprint}, {"streams", std::move(list)}};

@@ -1,5 +1,5 @@
-// Position: where a pipeline stands, per stream, saved with the model in one checkpoint. It has the
-// place of each sample in the shuffle buffers: 7 to 9 bytes each as JSON, and 1 KB besides.
+// Position: where a pipeline stands, per stream, saved with the model in one checkpoint. It says
+// where each sample of the shuffle buffers lies: 1 to 4 bytes each as JSON, and 1 KB besides.
 //
 // Each batch has the position after it. A pipeline built with that position continues with the
 // batch that would have come next, bit for bit.

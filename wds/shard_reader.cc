@@ -8,11 +8,20 @@
 #include "wds/detail/group_reader.h"
 #include "wds/detail/header_blocks.h"
 #include "wds/detail/index_check.h"
+#include "wds/detail/listed_reader.h"
 #include "wds/detail/parquet_reader.h"
 #include "wds/parquet_shard.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {
+namespace {
+
+bool is_damage(const Error& error) {
+  return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated ||
+         error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kExhausted;
+}
+
+}  // namespace
 
 struct ShardReader::State {
   State(const io::Opener& borrowed, const std::string& wanted_url, const ShardOptions& wanted)
@@ -29,13 +38,18 @@ struct ShardReader::State {
   }
 
   bool is_listed() const { return options.listed && options.index; }
+  void begin();
+  bool open_as_listed();
   void open();
+  void go_on(detail::ListedReader& from);
   TarWarnings warnings() const;
   bool next(Sample& sample);
   bool next_indexed(Sample& sample);
   bool next_listed(Sample& sample);
   void read_indexed(Sample& sample);
   void read_expected(Sample& sample);
+  bool read_as_listed(Sample& sample);
+  detail::ListedReader::Outcome try_as_listed(Sample& sample);
   bool read_again(Sample& sample, const Error& fault);
   bool may_come_right(const Error& fault);
   void lose(const Error& error);
@@ -50,15 +64,37 @@ struct ShardReader::State {
   std::optional<detail::GroupReader> group;   // null after a failed open
   TarWarnings before;                         // of earlier readers
   // Only with an index:
-  std::size_t cursor = 0;  // the next sample
-  std::size_t last = 0;    // one past the last wanted sample
-  bool lost = false;       // the tar is not positioned at the cursor's sample
+  std::optional<detail::ListedReader> by_index;  // as long as all is as the index lists it
+  bool plain = false;                            // as far as known, so that it may be read that way
+  bool differed = false;                         // the sample was not, and is read anew
+  std::size_t cursor = 0;                        // the next sample
+  std::size_t last = 0;                          // one past the last wanted sample
+  bool lost = false;                             // the tar is not positioned at the cursor's sample
   bool broken = false;
   bool packed = false;  // as far as known
   std::uint64_t lost_samples = 0;
   std::uint64_t refetched = 0;
   bool packed_read_again = false;
 };
+
+void ShardReader::State::begin() {
+  plain = options.index && detail::ListedReader::may_read(*options.index);
+  if (!plain || !open_as_listed()) open();
+}
+
+// False for a shard that ends before the offset: it may be compressed.
+bool ShardReader::State::open_as_listed() {
+  try {
+    by_index.emplace(opener.open(*url, {.offset = options.offset,
+                                        .expected = options.expected_bytes,
+                                        .stop = options.stop}),
+                     url, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kTruncated) throw;
+    plain = false;
+  }
+  return plain;
+}
 
 void ShardReader::State::open() {
   if (is_parquet(*url)) {
@@ -68,6 +104,13 @@ void ShardReader::State::open() {
   before = warnings();
   group.reset();
   group.emplace(opener, url, options);
+}
+
+/// The group reader takes over where the other one stands.
+void ShardReader::State::go_on(detail::ListedReader& from) {
+  options.offset = from.position();
+  group.emplace(opener, url, options, from.rest());
+  by_index.reset();
 }
 
 TarWarnings ShardReader::State::warnings() const {
@@ -100,21 +143,56 @@ bool ShardReader::State::next_indexed(Sample& sample) {
   const IndexedSample& expected = options.index->samples[cursor];
   try {
     read_expected(sample);
+    if (differed && io::is_network_url(*url)) ++refetched;
   } catch (Error& error) {
     error.annotate({.key = expected.key, .offset = expected.offset});
-    if (!read_again(sample, error)) {
+    if (differed || !read_again(sample, error)) {
       lose(error);
+      if (std::exchange(differed, false)) lost = true;
       throw;
     }
   }
+  if (std::exchange(differed, false)) lost = cursor + 1 < last;
   ++cursor;
   return true;
 }
 
 void ShardReader::State::read_expected(Sample& sample) {
+  if (lost && plain) {
+    options.offset = options.index->samples[cursor].offset;
+    lost = !open_as_listed();
+  }
+  if (by_index && read_as_listed(sample)) return;
   read_indexed(sample);
   detail::check_sample(options.index->samples[cursor], sample, group->passed(),
                        group->header_crcs());
+}
+
+// Whether that was possible; the group reader reads it otherwise, and says what is wrong with it:
+// from here on, or what seems damaged once more from its beginning.
+bool ShardReader::State::read_as_listed(Sample& sample) {
+  const auto outcome = try_as_listed(sample);
+  if (outcome == detail::ListedReader::Outcome::kRead) return true;
+  differed = outcome == detail::ListedReader::Outcome::kDiffers;
+  plain = differed;
+  if (by_index->position() <= options.index->samples[cursor].offset && !differed) {
+    go_on(*by_index);
+  } else {
+    lost = true;
+    by_index.reset();
+  }
+  return false;
+}
+
+// A fault of the disk or the network is no damage: once more would be no better.
+detail::ListedReader::Outcome ShardReader::State::try_as_listed(Sample& sample) {
+  try {
+    return by_index->next(options.index->samples[cursor], sample);
+  } catch (const Error& error) {
+    if (is_damage(error)) return detail::ListedReader::Outcome::kDiffers;
+    by_index.reset();
+    throw;
+  }
 }
 
 // Only once for a packed shard, since it must be read from its beginning; and there a flipped bit
@@ -123,10 +201,7 @@ bool ShardReader::State::may_come_right(const Error& fault) {
   if (!io::is_network_url(*url)) return false;
   packed = packed || (group && group->tar().compressed());
   if (!packed) return fault.code() == ErrorCode::kCorrupt;
-  const bool data = fault.code() == ErrorCode::kCorrupt || fault.code() == ErrorCode::kTruncated ||
-                    fault.code() == ErrorCode::kUnsupported ||
-                    fault.code() == ErrorCode::kExhausted;
-  return data && !std::exchange(packed_read_again, true);
+  return is_damage(fault) && !std::exchange(packed_read_again, true);
 }
 
 // A bit flipped on the network is right the second time; data damaged in storage is not, and then
@@ -147,12 +222,9 @@ bool ShardReader::State::read_again(Sample& sample, const Error& fault) {
 // Three faults end the shard: damage in a packed tar, which cannot be skipped; a network or disk
 // fault, which would hit the next sample too; and the end of the file.
 void ShardReader::State::lose(const Error& error) {
-  const bool data = error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated ||
-                    error.code() == ErrorCode::kUnsupported ||
-                    error.code() == ErrorCode::kExhausted;
   lost = !stands_at_next();
   packed = packed || (group && group->tar().compressed());
-  broken = !data || (packed && !(group && group->can_continue())) ||
+  broken = !is_damage(error) || (packed && !(group && group->can_continue())) ||
            (error.code() == ErrorCode::kTruncated && rest_is_cut_off());
   lost_samples = broken ? last - cursor : 1;
   ++cursor;
@@ -192,6 +264,7 @@ void ShardReader::State::read_indexed(Sample& sample) {
 // the index says.
 void ShardReader::State::check_end() {
   const ShardIndex& index = *options.index;
+  if (by_index && last == index.samples.size()) go_on(*by_index);
   if (lost || !group || last != index.samples.size()) return;
   lost = true;
   lost_samples = 0;
@@ -208,7 +281,7 @@ ShardReader::ShardReader(const io::Opener& opener, const std::string& url,
     : state_(std::make_unique<State>(opener, url, options)) {
   if (state_->is_listed()) return;
   try {
-    state_->open();
+    state_->begin();
   } catch (Error& error) {
     error.annotate({.url = io::printable_url(url)});
     throw;

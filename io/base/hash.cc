@@ -9,10 +9,6 @@
 
 namespace millrace {
 
-std::uint32_t crc32(std::span<const std::byte> data, std::uint32_t crc) {
-  return ::crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(data.data()), data.size());
-}
-
 std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t crc) {
   constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // ISA-L counts in an int
   std::uint32_t state = ~crc;

@@ -118,7 +118,7 @@ class Loader(Generic[T]):
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands after the last batch handed out, in JSON types.
 
-        It has the place of each sample in the streams' shuffle buffers, 7 to 9 bytes each as JSON,
+        It has where each sample of the streams' shuffle buffers lies, 1 to 4 bytes each as JSON,
         and about 1 KB besides.
         """
         state: dict[str, Any] = json.loads(self._core.state())

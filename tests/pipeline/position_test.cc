@@ -9,6 +9,7 @@
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "tests/pipeline/fake_sources.h"
+#include "wds/shuffle_draws.h"
 
 namespace millrace::pipeline {
 namespace {
@@ -84,6 +85,59 @@ TEST(Position, KeepsTheBuffersOrderWhateverItsOffsets) {
   }
 }
 
+/// A position whose buffers hold 10,000 photographs of 55 to 165 KB each, in shards of 5,000, after
+/// as many picks. `limit` is the buffer's as the position says it.
+Position of_photographs(std::uint64_t picks, const std::string& limit) {
+  Position position{.epoch = 3};
+  position.order = std::make_shared<const std::vector<std::pair<std::string, std::string>>>(
+      std::vector<std::pair<std::string, std::string>>{{"shuffle", limit}, {"shuffle-seed", "7"}});
+  for (std::uint32_t stream = 0; stream < 4; ++stream) {
+    KeyedRng sizes({.seed = 1, .stream = stream});
+    wds::StreamPosition start{.samples_out = picks};
+    std::uint64_t offset = 0;
+    const RngKey key{.seed = 7, .epoch = 3, .stream = stream, .purpose = wds::kSampleShuffle};
+    for (std::uint64_t pick = 0; pick < picks; ++pick) {
+      for (; start.buffered.size() < 10'000; ++start.samples_in) {
+        const auto shard = static_cast<std::uint32_t>(start.samples_in / 5'000);
+        if (start.samples_in % 5'000 == 0) offset = 0;
+        start.buffered.push_back({shard, offset});
+        offset += 512 * (109 + sizes.below(215));
+      }
+      const std::size_t place = wds::drawn_place(key, pick, start.buffered.size());
+      start.buffered[place] = start.buffered.back();
+      start.buffered.pop_back();
+    }
+    position.streams.push_back({std::make_shared<const wds::StreamPosition>(start), 0, false});
+  }
+  return position;
+}
+
+void expect_same_buffers(const Position& position) {
+  const Position back = Position::from_json(position.to_json());
+  ASSERT_EQ(back.streams.size(), position.streams.size());
+  for (std::size_t i = 0; i < back.streams.size(); ++i) {
+    const auto flat = [](const Position::Stream& stream) {
+      std::vector<std::pair<std::uint32_t, std::uint64_t>> refs;
+      for (const auto& ref : stream.start->buffered) refs.emplace_back(ref.shard, ref.offset);
+      return refs;
+    };
+    EXPECT_EQ(flat(back.streams[i]), flat(position.streams[i])) << i;
+  }
+}
+
+TEST(Position, OfFourBuffersOfTenThousandPhotographsIsSmall) {
+  const Position position = of_photographs(20'000, "10000");
+  EXPECT_LT(position.to_json().size(), 64U * 1024);
+  expect_same_buffers(position);
+}
+
+// As after a fault, or where a buffer's limit in bytes was reached first.
+TEST(Position, HasPlacesThatDoNotFollowFromTheDraws) {
+  const Position position = of_photographs(100, "9000");
+  EXPECT_LT(position.to_json().size(), 160'000U);
+  expect_same_buffers(position);
+}
+
 /// A position of one stream whose buffer is `buffered`.
 std::string with_buffer(const std::string& buffered) {
   return R"({"epoch":0,"process":0,"processes":1,"slots":0,"turns":[0],"fingerprint":0,)"
@@ -100,6 +154,8 @@ TEST(Position, RefusesNumbersThatNoPipelineWrites) {
   EXPECT_NO_THROW(Position::from_json(
       with_head(R"("epoch":0,"process":0,"processes":1,"slots":0,"turns":[0])")));
   EXPECT_NO_THROW(Position::from_json(with_buffer(R"({"unit":512,"shards":[[0,[1,0],[1,2]]]})")));
+  EXPECT_NO_THROW(
+      Position::from_json(with_buffer(R"({"unit":512,"runs":[[0,1,7,0,0]],"bits":""})")));
   for (const std::string& text :
        {with_buffer(R"({"unit":512,"shards":[[0,[0,0],[1,2]]]})"),
         with_buffer(R"({"unit":512,"shards":[[0,[0,2],[1,2]]]})"),
@@ -107,6 +163,16 @@ TEST(Position, RefusesNumbersThatNoPipelineWrites) {
         with_buffer(R"({"unit":512,"shards":[[0,[0],[-1]]]})"),
         with_buffer(R"({"unit":512,"shards":[[-1,[0],[1]]]})"),
         with_buffer(R"({"unit":0,"shards":[]})"),
+        with_buffer(R"({"unit":512,"runs":[[0,3,0,0,1]],"bits":""})"),
+        with_buffer(R"({"unit":512,"runs":[[0,3,0,0,1]],"bits":"000"})"),
+        with_buffer(R"({"unit":512,"runs":[[0,3,0,0,1]],"bits":"0000~"})"),
+        with_buffer(R"({"unit":512,"runs":[[0,3,0,0,1]],"bits":"00000"})"),
+        with_buffer(R"({"unit":512,"runs":[[0,1000000000000,0,0,0]],"bits":"00000"})"),
+        with_buffer(R"({"unit":512,"runs":[[0,0,0,0,0]],"bits":"00000"})"),
+        with_buffer(R"({"unit":512,"runs":[[0,1,0,0,53]],"bits":"00000"})"),
+        with_buffer(R"({"unit":512,"runs":[[0,2,0,2251799813685248,0]],"bits":"00000"})"),
+        with_buffer(R"({"unit":512,"runs":[[0,1,0,0,0]],"bits":"","drawn":[7,0,0,4,0,2,0]})"),
+        with_buffer(R"({"unit":512,"runs":[[0,1,0,0,0]],"bits":"","drawn":[7,0,0,4]})"),
         with_buffer(R"({"unit":1,"shards":[[0,[0,1],[1152921504606846976,1152921504606846976]]]})"),
         with_head(R"("epoch":-1,"process":0,"processes":1,"slots":0,"turns":[0])"),
         with_head(R"("epoch":4294967295,"process":0,"processes":1,"slots":0,"turns":[0])"),

@@ -276,8 +276,8 @@ TEST(ShardReader, LinksBehindDamageCostTheirSamples) {
   MemoryOpener opener = one_shard(tar);
   const auto index = std::make_shared<const ShardIndex>(build_index(opener, "x.tar"));
   opener.files["x.tar"][before.size() + 130] = '7';  // b's header
-  EXPECT_EQ(read(opener, {.index = index}), (Strings{"!Corrupt a@1024", "!Corrupt b@1024",
-                                                     "c:jpg=C", "d:jpg=A", "!Corrupt e@3584"}));
+  EXPECT_EQ(read(opener, {.index = index}),
+            (Strings{"a:jpg=A", "!Corrupt b@1024", "c:jpg=C", "d:jpg=A", "!Corrupt e@3584"}));
 }
 
 // A tar of a few kilobytes may contain a thousand links to one large member: it is read once.

@@ -1,13 +1,21 @@
 #include "wds/shard_spec.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <optional>
 
 #include "io/base/error.h"
+#include "io/detail/files/unique_fd.h"
 #include "io/opener.h"
 #include "tests/support/code_of.h"
+#include "tests/support/nginx.h"
+#include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/manifest.h"
+#include "wds/shard_reader.h"
 
 namespace millrace::wds {
 namespace {
@@ -120,6 +128,34 @@ TEST(ShardSpec, AnAddressOfAUrlIsNoUnion) {
   EXPECT_EQ(expand_shards("http://[::1]/{0..1}.tar"),
             (Strings{"http://[::1]/0.tar", "http://[::1]/1.tar"}));
   EXPECT_EQ(expand_shards("http://h/a[::b]"), (Strings{"http://h/a[", "b]"}));
+}
+
+/// A free port of IPv6's loopback; nullopt where there is none.
+std::optional<std::uint16_t> free_port_of_ipv6() {
+  const io::detail::UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 address{.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+  socklen_t size = sizeof address;
+  const bool bound = fd && ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  return bound ? std::optional(ntohs(address.sin6_port)) : std::nullopt;
+}
+
+TEST(ShardSpec, ShardsAtAnAddressOfIPv6AreRead) {
+  if (const auto reason = testing::Nginx::missing()) GTEST_SKIP() << *reason;
+  const auto port = free_port_of_ipv6();
+  if (!port) GTEST_SKIP() << "this machine has no IPv6 loopback";
+  const TempDir dir;
+  for (const std::string name : {"a", "b"})
+    write_file(dir / (name + ".tar"), testing::TarBuilder().file(name + ".cls", "1").end().bytes());
+  const std::string host = "[::1]:" + std::to_string(*port);
+  const testing::Nginx nginx(dir.path(), {.server_lines = "listen " + host + ";"});
+  const io::UrlOpener opener;
+  Strings keys;
+  Sample sample;
+  for (const std::string& url :
+       expand_shards("http://" + host + "/a.tar::http://" + host + "/{b..b}.tar"))
+    for (ShardReader reader(opener, url); reader.next(sample);) keys.push_back(sample.key);
+  EXPECT_EQ(keys, (Strings{"a", "b"}));
 }
 
 TEST(ShardSpec, APathWithAWildCardIsWhatItMatches) {

@@ -23,6 +23,13 @@ GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::st
   }
 }
 
+GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
+                         const ShardOptions& options, std::unique_ptr<io::ByteSource> source)
+    : opener_(opener), options_(options), url_(std::move(url)), known_plain_(options.offset > 0) {
+  options_.tar.lenient = options_.lenient;
+  tar_ = std::make_unique<TarReader>(std::move(source), options_.tar, options_.offset);
+}
+
 std::uint64_t GroupReader::position() const {
   if (!started_) return options_.offset;
   return pending_ && !skip_pending_ ? pending_->member.offset : tar_->position();
@@ -31,6 +38,7 @@ std::uint64_t GroupReader::position() const {
 // Offsets in a compressed tar refer to the unpacked stream: read from the beginning and drop what
 // comes before.
 bool GroupReader::reopen_compressed() {
+  if (known_plain_) return false;
   auto source = opener_.open(*url_, {.stop = options_.stop});
   auto whole = std::make_unique<TarReader>(std::move(source), options_.tar);
   if (!whole->skip_to(options_.offset)) return false;

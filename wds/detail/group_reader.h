@@ -20,6 +20,9 @@ class GroupReader {
   /// Opens the shard at options.offset. Throws: what opening throws.
   GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
               const ShardOptions& options);
+  /// Goes on in a shard that is open: `source` is positioned at options.offset.
+  GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
+              const ShardOptions& options, std::unique_ptr<io::ByteSource> source);
 
   /// As ShardReader::next(), except that its Errors lack the url.
   bool next(Sample& sample);
@@ -74,6 +77,7 @@ class GroupReader {
   bool started_ = false;
   bool skip_pending_ = false;  // it belongs to the dropped sample
   bool broken_ = false;
+  bool known_plain_ = false;  // it is not compressed: its offsets are the file's
 };
 
 }  // namespace millrace::wds::detail

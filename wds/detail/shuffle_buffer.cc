@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "wds/shuffle_draws.h"
 
 namespace millrace::wds::detail {
 namespace {
@@ -94,10 +95,7 @@ void ShuffleBuffer::prefill(const std::function<bool(BufferedSample&)>& read, st
 
 std::size_t ShuffleBuffer::pick(std::uint64_t index) {
   if (webdataset_) return webdataset_->pick(held_.size());
-  if (held_.size() == 1) return 0;
-  RngKey key = key_;
-  key.index = index;
-  return KeyedRng(key).below(held_.size());
+  return drawn_place(key_, index, held_.size());
 }
 
 }  // namespace millrace::wds::detail

@@ -39,14 +39,20 @@ void Tape::read(std::span<std::byte> into) {
       consume(size);
       into = into.subspan(size);
     } else if (into.size() >= kDirectBytes && !ended_) {
-      const std::size_t got = source_->read(into);
-      ended_ = got == 0;
-      position_ += got;
-      into = into.subspan(got);
+      into = into.subspan(read_directly(into));
     } else if (!refill(into.size())) {
       truncated(into.size());
     }
   }
+}
+
+std::size_t Tape::read_some(std::span<std::byte> into) {
+  end_region();
+  if (begin_ == end_ && into.size() >= kDirectBytes && !ended_) return read_directly(into);
+  const auto shown = peek(1).empty() ? std::span<const std::byte>() : buffered(into.size());
+  std::ranges::copy(shown, into.begin());
+  consume(shown.size());
+  return shown.size();
 }
 
 void Tape::skip(std::uint64_t size) {
@@ -78,6 +84,13 @@ std::optional<std::uint64_t> Tape::remaining() const {
   if (!size) return {};
   const std::uint64_t unread = *size - std::min(*size, source_->position());
   return unread + (end_ - begin_);
+}
+
+std::size_t Tape::read_directly(std::span<std::byte> into) {
+  const std::size_t got = source_->read(into);
+  ended_ = got == 0;
+  position_ += got;
+  return got;
 }
 
 // Reads once; returns false at the end.

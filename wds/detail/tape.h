@@ -37,6 +37,8 @@ class Tape {
   void consume(std::size_t size);
   /// Fills `into`. Throws: Truncated if the tape ends before, and as ByteSource::read().
   void read(std::span<std::byte> into);
+  /// Reads up to `into.size()` bytes and returns how many; 0 at the tape's end.
+  std::size_t read_some(std::span<std::byte> into);
   /// Skips `size` bytes; wide gaps are not read if the source can skip. Throws: Truncated if the
   /// tape ends before, and as ByteSource::read().
   void skip(std::uint64_t size);
@@ -52,6 +54,7 @@ class Tape {
   const io::ByteSource& source() const { return *source_; }
 
  private:
+  std::size_t read_directly(std::span<std::byte> into);
   bool refill(std::size_t wanted);
   void make_room(std::size_t wanted);
   void grow();

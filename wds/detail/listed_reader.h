@@ -1,0 +1,66 @@
+// ListedReader: reads the samples of a plain tar where its index lists them.
+//
+// A GroupReader finds out what comes next; here the index says so. So a header is only compared
+// with what is listed (CRC-32, name, size), and a sample's bytes come in one read, into one
+// allocation. What is not plain, or not as listed, is left to a GroupReader, which says what it is.
+//
+// Buffers: that of its tape, and one sample. Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/byte_source.h"
+#include "wds/detail/tape.h"
+#include "wds/sample.h"
+#include "wds/shard_index.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::wds::detail {
+
+class ListedReader {
+ public:
+  enum class Outcome {
+    kRead,
+    kNotPlain,  ///< headers that only a GroupReader reads, or members that the index does not list
+    kDiffers,   ///< damage, of the shard or of its index
+  };
+
+  /// `source` is positioned at options.offset. Requires: options.index.
+  ListedReader(std::unique_ptr<io::ByteSource> source, std::shared_ptr<const std::string> url,
+               const ShardOptions& options);
+
+  /// Whether a shard with this index can be a plain tar: its stored size is that of one.
+  static bool may_read(const ShardIndex& index);
+
+  /// Fills `sample` with the one that is listed. Any outcome but kRead is the reader's last.
+  /// Throws: as the source; std::bad_alloc.
+  Outcome next(const IndexedSample& listed, Sample& sample);
+  std::uint64_t position() const { return tape_->position(); }
+  /// The size of the shard; nullopt if the source does not know it.
+  std::optional<std::uint64_t> size() const { return tape_->source().size(); }
+  /// What is left of the shard, from position() on; the reader's last call.
+  std::unique_ptr<io::ByteSource> rest();
+
+ private:
+  bool is_wanted(const IndexedMember& member) const;
+  bool is_plain(const IndexedSample& listed);
+  Outcome compare(const IndexedSample& listed, std::span<const std::byte> bytes) const;
+  Outcome copy(const IndexedSample& listed, std::size_t num_bytes, Sample& sample);
+  Outcome take(const IndexedSample& listed, std::size_t num_bytes, Sample& sample);
+  void begin(const IndexedSample& listed, Sample& sample) const;
+  void copy_payloads(const IndexedSample& listed, std::span<const std::byte> bytes,
+                     Sample& sample) const;
+
+  std::unique_ptr<Tape> tape_;
+  std::shared_ptr<const std::string> url_;
+  std::vector<std::string> suffixes_;
+  std::uint64_t max_member_bytes_;
+};
+
+}  // namespace millrace::wds::detail
