@@ -234,8 +234,8 @@ std::optional<std::string> ParquetColumns::key_of(const RowBatch& batch, std::si
   std::string key;
   for (const Use& use : uses_) {
     if (use.role != Role::kKey) continue;
-    key += (key.empty() ? "" : "/") +
-           in_column(use.name, [&] { return plain_text(batch.value(use.column, row)); });
+    if (!key.empty()) key += '/';
+    key += in_column(use.name, [&] { return plain_text(batch.value(use.column, row)); });
   }
   if (key.empty()) return {};
   return key;
