@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from millrace import _core
+from millrace import _core, _metrics
 from millrace._arrays import Allocate, Batch, Convert, converter, pinned_allocator
 from millrace._gradient_state import warn_of_lost_steps
 from millrace._ranks import ALONE, Ranks, ranks_now, sharers
@@ -141,6 +141,15 @@ class Loader(Generic[T]):
     def ledger(self) -> _core.Ledger:
         """What was read and skipped in the epoch of the last batch, with each fault's place."""
         return self._core.ledger()
+
+    def metrics(self, name: str = "train") -> str:
+        """``statistics()`` as a page for Prometheus (text/plain; version=0.0.4).
+
+        Rate, batches, each stage's samples, bytes and busy time, bytes held, and what faults have
+        cost, with the names of ``millrace train --metrics-listen``. ``name`` is the label ``set``
+        of each value. Any thread may ask while another one iterates; it starts nothing.
+        """
+        return _metrics.page(self, name)
 
     def close(self) -> None:
         """Ends the threads. Batches stay valid; a later loop starts again where this stands."""

@@ -334,6 +334,38 @@ def test_statistics_say_what_limits(shards: str) -> None:
     assert statistics.since(statistics).batches == 0
 
 
+def families(loader: mr.Loader[Any], name: str) -> dict[str, Any]:
+    """The page's, as Prometheus' own client reads it."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    found = list(parser.text_string_to_metric_families(loader.metrics(name)))
+    assert all(family.documentation and family.type in ("counter", "gauge") for family in found)
+    return {family.name: family for family in found}
+
+
+def test_metrics_are_a_page_for_prometheus(tmp_path: Path) -> None:
+    make_shards(tmp_path, 60, 30)
+    with (tmp_path / "set-000001.tar").open("r+b") as shard:
+        shard.truncate(20_100)
+    faults = mr.Faults("skip")
+    spec = str(tmp_path / "set-{000000..000001}.tar")
+    with pipeline(spec, batch_size=4, shuffle=None, faults=faults).numpy() as loader:
+        name = 'a "set" \\\n'
+        assert families(loader, name)["millrace_input_batches"].samples[0].value == 0
+        batches = len(list(loader))
+        found = families(loader, name)
+        statistics, ledger = loader.statistics(), loader.ledger()
+    assert all(one.labels["set"] == name for family in found.values() for one in family.samples)
+    assert found["millrace_input_batches"].samples[0].value == batches
+    assert found["millrace_samples"].samples[0].value == statistics.samples == ledger.emitted
+    assert found["millrace_samples_per_second"].samples[0].value > 0
+    stages = {one.labels["stage"]: one.value for one in found["millrace_input_bytes"].samples}
+    later = {stage.name: stage.bytes for stage in statistics.stages}  # it reads ahead
+    assert stages.keys() == later.keys() and all(stages[one] <= later[one] for one in stages)
+    assert stages["read"] > 0 and stages["deliver"] > 0
+    [fault] = found["millrace_epoch_faults"].samples
+    assert (fault.labels["fault"], fault.value) == ("Truncated", ledger.skipped)
+
+
 def count_labels(batch: dict[str, Any]) -> tuple[list[str], Any]:
     return batch["keys"], np.bincount(batch["label"][batch["valid"]], minlength=10)
 
