@@ -133,7 +133,9 @@ TEST(ShardSpec, AnAddressOfAUrlIsNoUnion) {
 /// A free port of IPv6's loopback; nullopt where there is none.
 std::optional<std::uint16_t> free_port_of_ipv6() {
   const io::detail::UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in6 address{.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
   socklen_t size = sizeof address;
   const bool bound = fd && ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0;
