@@ -145,7 +145,7 @@ const std::vector<BadUse> kBadUses = {
     {"ScaledRateOfNobody", {"train", "--train", "@S", "--scale-lr"}, "sgd(0.1)"},
     {"MomentumOfAdam",
      {"train", "--train", "@S", "--momentum", "0.9", "--optimizer", "adam"},
-     "--optimizer.momentum is a parameter of sgd and lars, not of adam(lr, "},
+     "--optimizer.momentum is a parameter of sgd, lars and muon, not of adam(lr, "},
     {"GoneSchedule",
      {"train", "--train", "@S", "--schedule", "warmup-exponential"},
      "'step(30, gamma=0.2, warmup=0.9ep)'"},
