@@ -37,6 +37,16 @@ bool is_metadata_member(std::string_view path) {
   return part.size() >= least && part.starts_with("__") && part.ends_with("__");
 }
 
+std::string suffix_part(std::string_view column) {
+  std::string name;
+  for (const char c : column) {
+    const bool capital = c >= 'A' && c <= 'Z';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    name += capital ? static_cast<char>(c - 'A' + 'a') : plain ? c : '_';
+  }
+  return name;
+}
+
 void check_member_name(std::string_view path) {
   const char* reason = nullptr;
   if (path.empty()) reason = "member has no name";

@@ -24,6 +24,9 @@ std::optional<MemberName> split_member_name(std::string_view path);
 /// True for WebDataset's metadata members, which are skipped ("__index__", "__dir__/x").
 bool is_metadata_member(std::string_view path);
 
+/// A column's name as a part of a suffix: small letters, digits, _ and -; all else becomes _.
+std::string suffix_part(std::string_view column);
+
 /// Throws: Corrupt if `path` is empty, longer than 4 KiB, not UTF-8 or contains a NUL.
 void check_member_name(std::string_view path);
 

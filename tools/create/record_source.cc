@@ -15,23 +15,13 @@
 #include "io/base/text.h"
 #include "tools/create/class_labels.h"
 #include "tools/create/keys.h"
+#include "wds/member_name.h"
 
 namespace millrace::tools {
 namespace {
 
 using Columns = std::vector<std::size_t>;
 using Values = std::vector<RecordValue>;
-
-/// A column's name as part of a field's: small letters, digits, _ and -.
-std::string field_name(const std::string& column) {
-  std::string name;
-  for (const char c : column) {
-    const bool capital = c >= 'A' && c <= 'Z';
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    name += capital ? static_cast<char>(c - 'A' + 'a') : plain ? c : '_';
-  }
-  return name;
-}
 
 bool is_text(const io::Bytes& data) {
   const auto control = [](char c) {
@@ -268,7 +258,7 @@ class RecordSource final : public SampleSource {
     const Row first = at_record(0, [this] { return read(0, wanted_); });
     for (const Columns* some : {&images_, &columns_}) {
       for (const std::size_t column : *some) {
-        if (column != own) names_[column] = field_name(records_->columns()[column]);
+        if (column != own) names_[column] = wds::suffix_part(records_->columns()[column]);
         if (some == &columns_ && is_json(column, first.of(column))) continue;
         require(taken.insert(names_[column]).second,
                 "two columns would give the field " +

@@ -153,7 +153,7 @@ HeaderFacts inspect_header(std::span<const std::byte> region) {
     rest.remove_prefix(kBlockBytes);
     if (!is_extension(facts.type)) break;
     const std::uint64_t size = extension_size(block);
-    const std::uint64_t padded = (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+    const std::uint64_t padded = padded_size(size);
     if (padded > rest.size())
       corrupt_header("tar: an extension header's size is not what was read");
     const std::string_view body = rest.substr(0, size);

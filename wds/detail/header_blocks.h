@@ -16,6 +16,11 @@ namespace millrace::wds::detail {
 
 inline constexpr std::size_t kBlockBytes = 512;
 
+/// A payload and what fills its last block.
+constexpr std::uint64_t padded_size(std::uint64_t size) {
+  return (size + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+}
+
 /// A plain header: one block of a regular file that holds the complete name and size.
 struct PlainHeader {
   std::string_view prefix;  ///< views the block; joined to the name by a slash; may be empty

@@ -99,7 +99,7 @@ struct HeaderReader::State {
 
   void expect_payload(std::uint64_t size) {
     unread = size;
-    padding = (kBlockBytes - size % kBlockBytes) % kBlockBytes;
+    padding = padded_size(size) - size;
   }
 
   bool at_end();

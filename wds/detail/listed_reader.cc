@@ -18,13 +18,9 @@ constexpr std::uint64_t kMostCopied = std::uint64_t{32} * 1024;
 // Whatever an index lists, sums of offsets and sizes do not overflow.
 constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 60;
 
-constexpr std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 /// Where the padding of a member ends.
 std::uint64_t padded_end(const IndexedMember& member) {
-  return rounded_up(member.offset + member.size, kBlockBytes);
+  return padded_size(member.offset + member.size);
 }
 
 /// Each of one header block, next to each other, with suffixes of their own.
@@ -180,9 +176,12 @@ void ListedReader::begin(const IndexedSample& listed, Sample& sample) const {
 void ListedReader::copy_payloads(const IndexedSample& listed, std::span<const std::byte> bytes,
                                  Sample& sample) const {
   constexpr std::uint64_t kAlignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+  const auto aligned = [](std::uint64_t size) {
+    return (size + kAlignment - 1) / kAlignment * kAlignment;
+  };
   std::size_t total = 0;
   for (const IndexedMember& member : listed.members)
-    if (is_wanted(member)) total += rounded_up(member.size, kAlignment);
+    if (is_wanted(member)) total += aligned(member.size);
   const auto owner = std::make_shared_for_overwrite<std::byte[]>(total);
   std::byte* next = owner.get();
   for (const IndexedMember& member : listed.members) {
@@ -193,7 +192,7 @@ void ListedReader::copy_payloads(const IndexedSample& listed, std::span<const st
     const auto payload = payload_in(bytes, listed, member);
     std::ranges::copy(payload, next);
     add_field(member, io::Bytes(std::span(next, payload.size()), owner), sample);
-    next += rounded_up(payload.size(), kAlignment);
+    next += aligned(payload.size());
   }
 }
 

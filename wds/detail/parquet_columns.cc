@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
+#include "wds/member_name.h"
 
 namespace millrace::wds::detail {
 namespace {
@@ -19,17 +20,6 @@ namespace {
 constexpr std::array<std::string_view, 6> kPictureNames = {"image", "img",  "picture",
                                                            "photo", "jpeg", "jpg"};
 constexpr std::array<std::string_view, 4> kLabelNames = {"label", "labels", "cls", "class"};
-
-/// Small letters, digits, _ and -.
-std::string suffix_part(const std::string& column) {
-  std::string name;
-  for (const char c : column) {
-    const bool capital = c >= 'A' && c <= 'Z';
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    name += capital ? static_cast<char>(c - 'A' + 'a') : plain ? c : '_';
-  }
-  return name;
-}
 
 /// By the first bytes; empty if they tell nothing.
 std::string_view suffix_of_content(std::string_view data) {

@@ -1,7 +1,6 @@
 #include "trainer/detail/loop/replica.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -43,9 +42,8 @@ std::vector<float> slot_of(const pipeline::BatchField& field, std::size_t slot,
   if (field.spec.dtype == decode::DType::kFloat32) {
     std::ranges::copy(field.as<float>().subspan(slot * values, values), picture.begin());
   } else {
-    std::ranges::transform(
-        field.as<std::uint16_t>().subspan(slot * values, values), picture.begin(),
-        [](std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); });
+    std::ranges::transform(field.as<std::uint16_t>().subspan(slot * values, values),
+                           picture.begin(), decode::from_bfloat16);
   }
   return picture;
 }
