@@ -6,6 +6,8 @@
 // Threads: one at a time.
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -46,8 +48,11 @@ struct Context {
   CLI::App* options = nullptr;
   /// Where what the command does is recorded, borrowed; null: nowhere (tools/trace_options.h).
   Tracer* trace = nullptr;
-  /// False if another process of the run reports why it failed.
+  /// False if another process of the run reports why it failed, or this one has.
   bool says_failure = true;
+  /// Prints the one line that a failed run leaves on standard error, if `says_failure`, which it
+  /// clears. Processes of a run call it before they end MPI, at which a launcher may end them.
+  std::function<void(const std::exception&)> report = {};
 };
 
 class Command {

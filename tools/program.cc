@@ -9,6 +9,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
@@ -90,10 +91,25 @@ void parse(CLI::App& app, std::span<const std::string> words) {
   note_given_values(app);
 }
 
+struct Failure {
+  std::string text;
+  int status = kFault;
+};
+
+Failure failure_of(const std::exception& thrown, const Context& context) {
+  const auto* error = dynamic_cast<const Error*>(&thrown);
+  if (error == nullptr) return {fault_text(thrown)};
+  if (error->code() == ErrorCode::kInvalidArgument) return {text_of(*error), kUsage};
+  const int signal = context.signals->signal();
+  if (error->code() == ErrorCode::kCancelled && signal != 0) return {"interrupted", 128 + signal};
+  return {text_of(*error)};
+}
+
 int run_guarded(const std::string& who, Command& command, Context& context) {
-  const auto complain_once = [&](const std::string& text, int status) {
+  context.report = [&](const std::exception& error) {
     if (context.terminal != nullptr) context.terminal->clear();
-    return context.says_failure ? complain(who, text, status) : status;
+    if (std::exchange(context.says_failure, false))
+      complain(who, failure_of(error, context).text, kFault);
   };
   try {
     command.run(context);
@@ -101,14 +117,9 @@ int run_guarded(const std::string& who, Command& command, Context& context) {
     return kDone;
   } catch (const Output::Closed&) {
     return 128 + SIGPIPE;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInvalidArgument) return complain_once(text_of(error), kUsage);
-    const int signal = context.signals->signal();
-    if (error.code() == ErrorCode::kCancelled && signal != 0)
-      return complain_once("interrupted", 128 + signal);
-    return complain_once(text_of(error), kFault);
-  } catch (const std::exception& other) {
-    return complain_once(fault_text(other), kFault);
+  } catch (const std::exception& error) {
+    context.report(error);
+    return failure_of(error, context).status;
   }
 }
 

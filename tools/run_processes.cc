@@ -389,9 +389,19 @@ void RunProcesses::failed_alone(Context& context, const std::exception& error) {
     throw Error(known->code(), name() + ": " + known->message(), known->where());
 }
 
-// What all of them throw, process 0 reports.
 void RunProcesses::failed(Context& context, const std::exception& error) {
   if (!started_) return;
+  try {
+    tell_others(context, error);
+  } catch (const std::exception& other) {
+    context.report(other);
+    throw;
+  }
+  context.report(error);
+}
+
+// What all of them throw, process 0 reports.
+void RunProcesses::tell_others(Context& context, const std::exception& error) {
   if (!cluster_->fails_alike()) return failed_alone(context, error);
   context.says_failure = is_first();
   if (!is_cancelled(error)) return;

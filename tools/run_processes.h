@@ -4,7 +4,7 @@
 //   RunProcesses processes(context, {.devices = run.devices});
 //   processes.guard(context, [&] { fit({..., .cluster = &processes.cluster()}, options); });
 //
-// Process 0 alone logs. Keep it until an error has been printed: its end may be the process's.
+// Process 0 alone logs.
 //
 // Threads: one at a time.
 #pragma once
@@ -65,8 +65,8 @@ class RunProcesses {
   /// settings keeps it from ending well. A collective.
   void print_places(const Context& context);
 
-  /// Runs the command's work. What one process throws ends the others; it is reported once. A
-  /// signal that stopped one process is every process's exit status.
+  /// Runs the command's work. What one process throws ends the others; it is reported once, before
+  /// any of them ends. A signal that stopped one process is every process's exit status.
   template <typename Work>
   void guard(Context& context, const Work& work) {
     try {
@@ -99,7 +99,9 @@ class RunProcesses {
   bool is_spread() const;
   std::string name() const;
   void advise(const Context& context) const;
+  /// Throws what is to be reported instead of `error`, if something else is.
   void failed(Context& context, const std::exception& error);
+  void tell_others(Context& context, const std::exception& error);
   void failed_alone(Context& context, const std::exception& error);
 
   bool has_launcher_ = false;

@@ -18,6 +18,7 @@
 #include "tests/decode/pixels_of.h"
 #include "tests/decode/tiff_builder.h"
 #include "tests/support/address_space.h"
+#include "tests/support/effort.h"
 
 namespace millrace {
 namespace {

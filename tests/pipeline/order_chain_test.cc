@@ -20,6 +20,7 @@
 #include "pipeline/epoch_length.h"
 #include "tests/pipeline/fake_sources.h"
 #include "tests/pipeline/layout_runs.h"
+#include "tests/support/effort.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "wds/shard_index.h"
@@ -194,11 +195,7 @@ void expect_same_through_breaks(const PipelineOptions& options, KeyedRng& rng) {
   EXPECT_EQ(steps, whole.steps) << text;
 }
 
-std::uint64_t num_chains() {
-  constexpr std::uint64_t kUsual = 30;
-  constexpr std::uint64_t kLong = 500;
-  return std::getenv("MILLRACE_LONG") != nullptr ? kLong : kUsual;
-}
+std::uint64_t num_chains() { return testing::is_long() ? 500U : testing::thinned(30U); }
 
 TEST(OrderChain, AnyOrderIsTheSameOnEveryLayoutAndThroughEveryChainOfBreaks) {
   ShardSets sets;
@@ -452,7 +449,7 @@ std::vector<std::string> damaged(ShardSets& sets, const testing::TempDir& folder
 TEST(OrderChain, SamplesThatAreSkippedAreAccountedForThroughBreaks) {
   ShardSets sets;
   const testing::TempDir folder;
-  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::thinned(30U); ++seed) {
     KeyedRng rng({.seed = seed});
     PipelineOptions options = options_of(damaged(sets, folder, rng));
     options.indexed = true;

@@ -1,5 +1,5 @@
-// For tests with little memory: how much address space is used, and whether it can be
-// limited.
+// For tests with little memory: a limit on the address space. None under a sanitizer
+// (tests/support/effort.h).
 #pragma once
 
 #include <sys/resource.h>
@@ -8,19 +8,6 @@
 #include <cstdio>
 
 namespace millrace::testing {
-
-// Sanitizers need the whole address space.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 /// Leaves this process `more` bytes of address space beside those that it has. In a death test
 /// alone.

@@ -16,6 +16,7 @@
 
 #include "io/opener.h"
 #include "tests/support/bucket_server.h"
+#include "tests/support/effort.h"
 #include "tests/support/nginx.h"
 #include "tests/support/scripted_http_server.h"
 #include "tests/tools/support.h"
@@ -728,7 +729,7 @@ TEST(BucketUpload, ThatIsKilledAtAnyRequestLeavesACheckpointThatIsResumed) {
   ASSERT_EQ(whole.train_uploading(set, dir / "whole").status, 0);
   const std::string expected = read_file(dir / "whole/checkpoints/last/model.safetensors");
   ASSERT_GT(requests, 20);
-  const int step = std::getenv("MILLRACE_LONG") == nullptr ? 7 : 1;
+  const int step = is_long() ? 1 : 7;
   for (int number = 1; number <= requests; number += step) {
     ScriptedBucket store;
     std::atomic<bool> reached = false;

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "io/base/hash.h"
+#include "tests/support/effort.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/mutator.h"
 #include "tests/tools/support.h"
@@ -41,9 +42,7 @@ class MutationRun : public ::testing::Test {
   }
 
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "memory is measured, and a sanitizer's own is not of interest";
-#endif
+    if (kSanitized) GTEST_SKIP() << "memory is measured, and a sanitizer's own is not of interest";
   }
 
   /// Runs the program and expects that it does not crash.

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "tests/support/effort.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tools/support.h"
@@ -16,15 +16,6 @@ namespace millrace::testing {
 namespace {
 
 using Words = std::vector<std::string>;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kAllocatesItself = true;  // a sanitizer, beside the intercepted calls
-#else
-constexpr bool kAllocatesItself = false;
-#endif
-
-/// Every case, not a few of them.
-bool is_long() { return std::getenv("MILLRACE_LONG") != nullptr; }
 
 struct Counts {
   long threads = 0;
@@ -134,7 +125,7 @@ TEST_F(NoRoom, ManyThreadsAreRefusedWhereTheLimitIsLower) {
 }
 
 TEST_F(NoRoom, ACommandWithoutItsNthAllocationSaysSo) {
-  if (kAllocatesItself) GTEST_SKIP() << "the sanitizer allocates for itself";
+  if (kSanitized) GTEST_SKIP() << "the sanitizer allocates for itself";
   fail_some_allocations({"verify", spec_, "--threads", "2"}, 15);
   fail_some_allocations(train_, 15);
   if (!is_long()) return;
@@ -144,13 +135,13 @@ TEST_F(NoRoom, ACommandWithoutItsNthAllocationSaysSo) {
 }
 
 TEST_F(NoRoom, ACommandWithoutMemoryForATaskSaysSo) {
-  if (kAllocatesItself) GTEST_SKIP() << "the sanitizer allocates for itself";
+  if (kSanitized) GTEST_SKIP() << "the sanitizer allocates for itself";
   fail_some_tasks({"bench", spec_, "--seconds", "0.2", "--threads", "3", "--batch-size", "4"}, 30);
   fail_some_tasks(train_, 15);
 }
 
 TEST_F(NoRoom, AModelThatDoesNotFitIntoTheLimitOfMemoryIsRefused) {
-  if (kAllocatesItself) GTEST_SKIP() << "the sanitizer reserves terabytes";
+  if (kSanitized) GTEST_SKIP() << "the sanitizer reserves terabytes";
   const int step = is_long() ? 20 : 150;
   for (int megabytes = 250; megabytes <= 1000; megabytes += step) {
     const std::string command = "ulimit -v " + std::to_string(megabytes * 1000) + "; exec " +

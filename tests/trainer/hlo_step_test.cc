@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "tests/support/effort.h"
 #include "tests/trainer/nn_support.h"
 #include "tests/trainer/program_run.h"
 #include "tests/trainer/step_bench.h"
@@ -270,7 +271,7 @@ nn::Graph lenet() {
 }
 
 /// Compilers take up to minutes for a deep model.
-bool runs_models() { return std::getenv("MILLRACE_LONG_TESTS") != nullptr; }
+bool runs_models() { return testing::is_long(); }
 
 /// One batch, so that a deep net's steps do not drift apart by rounding alone.
 StepTwins deep(const std::string& model, const ModelOptions& options, float lr) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/effort.h"
 #include "tests/trainer/layer_case.h"
 #include "tests/trainer/nn_support.h"
 #include "tests/trainer/torch_oracle.h"
@@ -168,7 +169,7 @@ TEST(LayerParity, HoldsForEveryLayerOfEveryModel) {
 
 // Any run compares their kinds of layers below.
 TEST(LayerParity, HoldsForEveryLayerOfTheLargerZoo) {
-  if (std::getenv("MILLRACE_LONG") == nullptr) GTEST_SKIP() << "MILLRACE_LONG is not set";
+  if (!testing::is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
   compare_layers(layers_of_the_zoo(larger_zoo()));
 }
 

@@ -10,9 +10,9 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
+#include "tests/support/effort.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/nn_support.h"
 #include "tests/trainer/torch_oracle.h"
@@ -51,7 +51,7 @@ void compare_model(ParitySetup setup) {
   compare_instance(setup);
 }
 
-bool is_long() { return std::getenv("MILLRACE_LONG") != nullptr; }
+using testing::is_long;
 
 TEST(Parity, LeNet) {
   compare_model({.model = "lenet",

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/effort.h"
 #include "tests/trainer/backend_conformance.h"
 #include "tests/trainer/fake_transport.h"
 #include "trainer/cluster.h"
@@ -55,7 +56,7 @@ BackendCase with_devices(int devices) {
 
 /// Each step's program is compiled, which takes a minute of processor time in all: long.
 std::vector<BackendCase> cases() {
-  if (std::getenv("MILLRACE_LONG_TESTS") == nullptr) return {};
+  if (!testing::is_long()) return {};
   return {with_devices(2), with_devices(8)};
 }
 

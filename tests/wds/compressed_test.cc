@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "tests/support/address_space.h"
+#include "tests/support/effort.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/tar_builder.h"
 #include "tests/wds/memory_opener.h"

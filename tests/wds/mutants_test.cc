@@ -12,6 +12,7 @@
 #include <map>
 
 #include "io/base/error.h"
+#include "tests/support/effort.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
@@ -25,7 +26,7 @@ using testing::kNumDamages;
 using testing::MemoryOpener;
 using testing::Mutant;
 
-constexpr int kSamples = 20;
+constexpr int kSamples = testing::thinned(20);
 using Originals = std::map<std::string, Sample>;
 using Counts = std::array<int, kNumDamages>;
 
