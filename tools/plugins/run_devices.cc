@@ -129,6 +129,16 @@ SharedClient start_client(const std::string& file, const pjrt::ClientOptions& op
   return started.get();
 }
 
+/// What only a plugin's devices obey is not left out silently.
+void check_cores(const PluginOptions& plugins, const std::string& cores) {
+  const bool is_connected = plugins.network == "yes";
+  if (!is_connected && plugins.plugin.empty()) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: --devices {} are the CPU's cores, not a plugin's, which are named as cuda:2",
+                  is_connected ? "--plugin-network yes" : "--plugin", cores));
+}
+
 }  // namespace
 
 DeviceChoice DeviceChoice::parse(const std::string& text) {
@@ -177,7 +187,8 @@ int DeviceChoice::count() const {
 
 void DeviceChoice::check(const PluginOptions& plugins) const {
   plugins.check();
-  if (is_cores() || !plugins.plugin.empty() || find_kind(kind) != nullptr) return;
+  if (is_cores()) return check_cores(plugins, cores);
+  if (!plugins.plugin.empty() || find_kind(kind) != nullptr) return;
   const std::vector<std::string> names = kind_names();
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("--devices {}: there are {}{}; any other with --plugin FILE",

@@ -41,7 +41,8 @@ struct DeviceChoice {
   bool is_told_of_others(const PluginOptions& plugins) const;
   /// How many are named; 1 for all of a plugin's, which are known when it has started.
   int count() const;
-  /// Throws: InvalidArgument, with those that there are, for a kind that no plugin is known for.
+  /// Throws: InvalidArgument, with those that there are, for a kind that no plugin is known for;
+  /// and for cores of which something is asked that only a plugin can.
   void check(const PluginOptions& plugins) const;
 };
 
