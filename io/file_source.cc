@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/detail/files/pipe_source.h"
 #include "io/detail/files/unique_fd.h"
+#include "io/local_file.h"
 
 namespace millrace::io {
 namespace {
@@ -116,5 +117,9 @@ std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions
 }
 
 }  // namespace detail
+
+std::unique_ptr<ByteSource> open_local_file(const std::string& path) {
+  return detail::open_file(path, {});
+}
 
 }  // namespace millrace::io

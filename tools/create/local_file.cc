@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "io/base/error.h"
-#include "io/opener.h"
+#include "io/local_file.h"
 
 namespace millrace::tools {
 
@@ -17,7 +17,7 @@ std::string local_url(const std::string& path) {
 
 // One allocation of the right size: growing costs more than reading.
 io::Bytes read_local_file(const std::string& path, std::size_t max_bytes) {
-  const auto source = io::UrlOpener().open(local_url(path));
+  const auto source = io::open_local_file(path);
   const std::uint64_t size = source->size().value_or(0);
   if (size == 0 || size > max_bytes) return io::read_all(*source, max_bytes);
   auto owner = std::make_shared_for_overwrite<std::byte[]>(size);
