@@ -17,6 +17,9 @@
 namespace millrace::io {
 namespace {
 
+/// What the kernel reads ahead unasked: of small files all.
+constexpr std::uint64_t kReadAheadBytes = std::uint64_t{128} << 10;
+
 class FileSource final : public ByteSource {
  public:
   FileSource(detail::UniqueFd fd, std::string path, std::uint64_t offset, std::uint64_t size,
@@ -95,10 +98,11 @@ std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOption
                 "the file ends at " + std::to_string(size) + ", before the offset",
                 {.url = path, .offset = options.offset});
   }
-  if (::lseek(fd.get(), static_cast<off_t>(options.offset), SEEK_SET) < 0) {
+  if (options.offset > 0 && ::lseek(fd.get(), static_cast<off_t>(options.offset), SEEK_SET) < 0) {
     throw_errno("seek in", path, errno);
   }
-  if (options.expected == 0) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  if (options.expected == 0 && size > kReadAheadBytes)
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return std::make_unique<FileSource>(std::move(fd), path, options.offset, size, version_of(status),
                                       options.stop);
 }
