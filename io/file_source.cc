@@ -12,9 +12,13 @@
 #include "io/base/error.h"
 #include "io/detail/files/pipe_source.h"
 #include "io/detail/files/unique_fd.h"
+#include "io/local_file.h"
 
 namespace millrace::io {
 namespace {
+
+/// What the kernel reads ahead unasked: of small files all.
+constexpr std::uint64_t kReadAheadBytes = std::uint64_t{128} << 10;
 
 class FileSource final : public ByteSource {
  public:
@@ -94,10 +98,11 @@ std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOption
                 "the file ends at " + std::to_string(size) + ", before the offset",
                 {.url = path, .offset = options.offset});
   }
-  if (::lseek(fd.get(), static_cast<off_t>(options.offset), SEEK_SET) < 0) {
+  if (options.offset > 0 && ::lseek(fd.get(), static_cast<off_t>(options.offset), SEEK_SET) < 0) {
     throw_errno("seek in", path, errno);
   }
-  if (options.expected == 0) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  if (options.expected == 0 && size > kReadAheadBytes)
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return std::make_unique<FileSource>(std::move(fd), path, options.offset, size, version_of(status),
                                       options.stop);
 }
@@ -116,5 +121,9 @@ std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions
 }
 
 }  // namespace detail
+
+std::unique_ptr<ByteSource> open_local_file(const std::string& path) {
+  return detail::open_file(path, {});
+}
 
 }  // namespace millrace::io

@@ -6,6 +6,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <memory>
@@ -51,8 +52,12 @@ class Writer {
                                 .opener = opener_.get()});
   }
 
+  ~Writer() { abandon(); }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
   void write(std::string key, const Fields& fields) {
-    require(writer_ != nullptr, "the writer is closed");
+    check_open();
     wds::WriterSample sample{.key = std::move(key), .fields = {}};
     for (const auto& [suffix, data] : fields)
       sample.fields.push_back(
@@ -63,7 +68,7 @@ class Writer {
   }
 
   std::vector<Shard> finish() {
-    require(writer_ != nullptr, "the writer is closed");
+    check_open();
     const nb::gil_scoped_release others_run;
     const auto writer = std::move(writer_);
     std::vector<Shard> shards;
@@ -71,13 +76,25 @@ class Writer {
     return shards;
   }
 
-  /// Leaves nothing of the open shard.
+  /// Leaves nothing of the open shard. A child that fork() made has none of the writer's threads,
+  /// and the files are its parent's: there all is left as it is.
   void abandon() {
+    if (opened_in_ != ::getpid()) {
+      static_cast<void>(writer_.release());
+      static_cast<void>(opener_.release());
+      return;
+    }
     const nb::gil_scoped_release others_run;
     writer_.reset();
   }
 
  private:
+  void check_open() const {
+    require(opened_in_ == ::getpid(), "the writer is of the process that this one was forked from");
+    require(writer_ != nullptr, "the writer is closed");
+  }
+
+  const pid_t opened_in_ = ::getpid();
   std::unique_ptr<const io::UrlOpener> opener_;
   std::unique_ptr<wds::ShardWriter> writer_;
 };

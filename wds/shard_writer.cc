@@ -1,9 +1,10 @@
 #include "wds/shard_writer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
+#include <future>
 #include <utility>
 
 #include "io/base/error.h"
@@ -63,7 +64,7 @@ class OpenShard {
         replace_(options.replace),
         opener_(options.opener),
         tar_(detail::open_output(opener_, url_, options.replace),
-             {.mtime = options.mtime, .checksums = options.index}) {}
+             {.mtime = options.mtime, .checksums = options.index, .threads = options.threads}) {}
 
   // Readers treat members of one key that are not adjacent as damage.
   void refuse_known_key(const std::string& key) {
@@ -150,16 +151,40 @@ struct ShardWriter::State {
   explicit State(ShardWriterOptions given)
       : options(std::move(given)),
         next(options.start_shard + options.earlier.size()),
-        done(std::exchange(options.earlier, {})) {}
+        done(std::exchange(options.earlier, {})) {
+    if (!options.threads) options.threads = std::make_shared<WriterThreads>();
+  }
+  ~State() {
+    if (published.valid()) published.wait();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   void open() {
-    shard.emplace(shard_name(options.pattern, next), options);
+    shard = std::make_unique<OpenShard>(shard_name(options.pattern, next), options);
     next += options.shard_step;
   }
 
+  // One at a time, so that the shards appear in order.
   void close() {
-    done.push_back(shard->publish());
-    shard.reset();
+    await_published();
+    closing = std::move(shard);
+    published = options.threads->publish.add([this] { summary = closing->publish(); }).share();
+  }
+
+  bool has_published() const {
+    return published.valid() &&
+           published.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
+  // A fault is kept and thrown by every later call, so that no shard appears behind a gap.
+  void await_published() {
+    if (!published.valid()) return;
+    published.wait();
+    closing.reset();
+    published.get();
+    published = {};
+    done.push_back(std::move(summary));
     if (options.on_shard) options.on_shard(done.back());
   }
 
@@ -175,7 +200,10 @@ struct ShardWriter::State {
 
   ShardWriterOptions options;
   std::uint64_t next;
-  std::optional<OpenShard> shard;
+  std::unique_ptr<OpenShard> shard;
+  std::unique_ptr<OpenShard> closing;  ///< full, and being published
+  ShardSummary summary;                ///< of `closing`, when it is published
+  std::shared_future<void> published;
   std::vector<ShardSummary> done;
 };
 
@@ -191,6 +219,7 @@ ShardWriter& ShardWriter::operator=(ShardWriter&&) noexcept = default;
 
 void ShardWriter::write(const WriterSample& sample) {
   const std::vector<Member> members = members_of(sample);
+  if (state_->has_published()) state_->await_published();
   if (state_->shard && state_->full()) state_->close();
   if (!state_->shard) state_->open();
   state_->shard->refuse_known_key(sample.key);
@@ -200,6 +229,7 @@ void ShardWriter::write(const WriterSample& sample) {
 std::vector<ShardSummary> ShardWriter::finish() {
   if (state_->shard && state_->shard->samples() > 0) state_->close();
   state_->shard.reset();
+  state_->await_published();
   if (!state_->options.manifest.empty()) {
     write_manifest(manifest_of(state_->done, state_->options.pictures), state_->options.manifest,
                    io::Replace::kAtomically, state_->options.opener);

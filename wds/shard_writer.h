@@ -9,8 +9,12 @@
 // shards and nothing of the open one. A shard's index (wds/shard_index.h) is computed while writing
 // and published before the shard, so no shard is without its index; an index without a shard is
 // replaced.
-// Buffers: 1 MiB, and the open shard's index. Threads: one at a time. Source: docs/webdataset.md,
-// "Writing".
+//
+// Threads of its own hash and write what write() hands over, and publish a full shard (fsync,
+// index, rename) while the next one is filled: what they fail at is thrown by a later call, and by
+// every one after it.
+// Buffers: of the open shard and of the one that is being published 2 MiB and the index each.
+// Threads: one at a time. Source: docs/webdataset.md, "Writing".
 #pragma once
 
 #include <cstdint>
@@ -23,6 +27,7 @@
 #include "io/bytes.h"
 #include "wds/manifest.h"
 #include "wds/shard_name.h"
+#include "wds/writer_threads.h"
 
 namespace millrace::io {
 class Opener;
@@ -74,7 +79,9 @@ struct ShardWriterOptions {
   std::vector<ShardSummary> earlier = {};
   /// Writes what the pattern and the manifest name if they are urls; borrowed. Null: files alone.
   const io::Opener* opener = nullptr;
-  /// Called after each shard is complete and in place.
+  /// Writers that are open together may share their threads; null: its own.
+  std::shared_ptr<WriterThreads> threads = {};
+  /// Called by write() and finish() when a shard is complete and in place, in the order of shards.
   std::function<void(const ShardSummary& shard)> on_shard = {};
 };
 
@@ -83,15 +90,17 @@ class ShardWriter {
   /// Opens the first shard. Throws: InvalidArgument (the pattern, a limit of 0), and as
   /// io::open_file_sink() or io::Opener::open_sink().
   explicit ShardWriter(ShardWriterOptions options);
+  /// Waits until a full shard is published.
   ~ShardWriter();
   ShardWriter(ShardWriter&&) noexcept;
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
   /// Throws: InvalidArgument (an empty key, one that the shard already has, no field, a duplicate
   /// suffix, a name that a reader would split differently; with shard_step above 1 a shard that
-  /// maxsize would end), Io.
+  /// maxsize would end), Exhausted (no thread), Io.
   void write(const WriterSample& sample);
-  /// Completes the open shard and the manifest; returns all shards. Called once, last. Throws: Io.
+  /// Completes the open shard and the manifest; returns all shards. Called once, last. Throws:
+  /// Exhausted, Io.
   std::vector<ShardSummary> finish();
 
  private:

@@ -44,7 +44,8 @@ class ShardWriter:
     ``jpeg_quality``: 1 to 100, of arrays that are written as JPEG.
 
     Leaving the ``with`` block completes the last shard; leaving it by an exception leaves nothing of
-    it, but the shards before. Threads: any, one at a time.
+    it, but the shards before. Threads: any, one at a time. A process that was forked can
+    write nothing by its parent's writer, and takes nothing from it.
     """
 
     def __init__(

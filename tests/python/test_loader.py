@@ -21,6 +21,7 @@ import pytest
 
 import millrace as mr
 from conftest import make_shards, pipeline, run_python
+from millrace import _metrics
 
 
 def entries(folder: str) -> int:
@@ -364,6 +365,26 @@ def test_metrics_are_a_page_for_prometheus(tmp_path: Path) -> None:
     assert stages["read"] > 0 and stages["deliver"] > 0
     [fault] = found["millrace_epoch_faults"].samples
     assert (fault.labels["fault"], fault.value) == ("Truncated", ledger.skipped)
+
+
+def test_metrics_have_the_names_of_a_run() -> None:
+    source = Path(__file__).parents[2] / "trainer" / "prometheus_metrics.cc"
+    if not source.exists():
+        pytest.skip("the program's own list is not beside the tests")
+    call = re.compile(r'page\.(gauge|counter)\(\s*"(\w+)",\s*"([^"]*)"\)')
+    of_run = {name: (kind, meaning) for kind, name, meaning in call.findall(source.read_text())}
+    of_loader = {
+        name: (kind, meaning)
+        for name, (kind, meaning, _) in {**_metrics._INPUT, **_metrics._STAGES}.items()
+    }
+    shared = {name for name in of_run if name.startswith("millrace_input_")}
+    shared -= {"millrace_input_landed_samples"}  # of a queue to devices, which a loader has not
+    assert shared <= of_loader.keys() <= of_run.keys()
+    assert {name: of_run[name][0] for name in of_loader} == {
+        name: kind for name, (kind, _) in of_loader.items()
+    }
+    counted = of_loader.keys() - {"millrace_samples_total", "millrace_samples_per_second"}
+    assert {name: of_run[name] for name in counted} == {name: of_loader[name] for name in counted}
 
 
 def count_labels(batch: dict[str, Any]) -> tuple[list[str], Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import millrace as mr
-from conftest import run_program
+from conftest import run_program, run_python
 from pages import DOCS, blocks
 
 np = pytest.importorskip("numpy")
@@ -193,6 +193,36 @@ def test_samples_that_cannot_be_written_are_refused(
             writer.write(sample)
         writer.write({"__key__": "after", "txt": "x"})
     assert writer.close()[0].samples == 2
+
+
+def test_a_forked_child_leaves_the_writer_to_its_parent(tmp_path: Path) -> None:
+    script = """
+import os, sys, millrace as mr
+writer = mr.ShardWriter(sys.argv[1] + "/w-%d.tar", max_samples=2)
+for i in range(3):  # one shard is handed to the writer's threads, one is open
+    writer.write({"__key__": str(i), "bin": bytes(700_000)})
+child = os.fork()
+if child == 0:
+    for use in (lambda: writer.write({"__key__": "c", "bin": b""}), writer.close):
+        try:
+            use()
+        except mr.Error as error:
+            assert "forked" in str(error), error
+        else:
+            os._exit(3)
+    del writer, use
+    sys.exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+writer.write({"__key__": "3", "bin": b"end"})
+print(*(shard.samples for shard in writer.close()))
+"""
+    assert run_python(script, str(tmp_path)).stdout.split() == ["0", "2", "2"]
+    assert sorted(path.name for path in tmp_path.glob("*.tar*")) == [
+        "w-0.tar",
+        "w-0.tar.index.json",
+        "w-1.tar",
+        "w-1.tar.index.json",
+    ]
 
 
 def test_writers_that_can_never_work_are_refused(tmp_path: Path) -> None:

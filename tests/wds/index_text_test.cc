@@ -1,10 +1,12 @@
 #include "wds/detail/index_text.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -59,6 +61,22 @@ TEST(PlainIndex, ReadsWhatIsWritten) {
   EXPECT_EQ(index_text(*plain), text);
   EXPECT_FALSE(parse_plain_index(" " + text).has_value());
   EXPECT_EQ(general_outcome(text), text);
+}
+
+TEST(IndexText, IsWrittenAsJsonWouldBe) {
+  ShardIndex index = three_samples();
+  index.samples[0].key = std::string("a\"b\\c\n\t\x01/\x7f ", 11) + "\xC3\xBC\xF0\x9F\x90\x88";
+  index.samples[2].members.clear();
+  const std::string text = index_text(index);
+  for (const IndexedSample& sample : index.samples) {
+    auto members = nlohmann::json::array();
+    for (const IndexedMember& member : sample.members)
+      members.push_back({member.suffix, member.offset, member.size,
+                         fmt::format("{:08x}", member.crc32),
+                         fmt::format("{:08x}", member.header_crc32)});
+    EXPECT_THAT(text,
+                HasSubstr("\n" + nlohmann::json({sample.key, sample.offset, members}).dump()));
+  }
 }
 
 TEST(IndexText, ThatIsSealedShowsEveryChangedBit) {

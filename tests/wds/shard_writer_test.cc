@@ -1,5 +1,7 @@
 #include "wds/shard_writer.h"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,6 +9,8 @@
 #include "io/base/error.h"
 #include "io/opener.h"
 #include "tests/support/temp_dir.h"
+#include "wds/detail/archive_handles.h"
+#include "wds/detail/utf8_locale.h"
 #include "wds/manifest.h"
 #include "wds/shard_index.h"
 #include "wds/shard_reader.h"
@@ -85,6 +89,50 @@ TEST(ShardWriter, UsesPaxOnlyWhereUstarCannotHoldTheName) {
   EXPECT_NE(tar.find("path=" + key + ".cls"), std::string::npos);
   EXPECT_EQ(written_keys_of(dir / "0.tar"),
             (std::vector<std::string>{"short", key, "gr\xC3\xBC\xC3\x9F"}));
+}
+
+/// The tar that libarchive alone makes of members of these names, each with its name as data.
+std::string tar_by_libarchive(const std::vector<std::string>& names) {
+  const detail::Utf8Locale locale;
+  const detail::Utf8Locale::Scope scope(locale);
+  std::string tar(1 << 22, '\0');
+  std::size_t used = 0;
+  const detail::WriteHandle handle(archive_write_new());
+  const detail::EntryHandle entry(archive_entry_new());
+  archive_write_set_format_pax_restricted(handle.get());
+  archive_write_set_bytes_per_block(handle.get(), 10'240);
+  archive_write_set_bytes_in_last_block(handle.get(), 10'240);
+  archive_write_open_memory(handle.get(), tar.data(), tar.size(), &used);
+  archive_entry_set_filetype(entry.get(), AE_IFREG);
+  archive_entry_set_perm(entry.get(), 0444);
+  archive_entry_set_uname(entry.get(), "bigdata");
+  archive_entry_set_gname(entry.get(), "bigdata");
+  archive_entry_set_mtime(entry.get(), 1'234'567, 0);
+  for (const std::string& name : names) {
+    archive_entry_set_pathname(entry.get(), name.c_str());
+    archive_entry_set_size(entry.get(), static_cast<la_int64_t>(name.size()));
+    EXPECT_EQ(archive_write_header(handle.get(), entry.get()), ARCHIVE_OK) << name;
+    archive_write_data(handle.get(), name.data(), name.size());
+  }
+  archive_write_close(handle.get());
+  return tar.substr(0, used);
+}
+
+TEST(ShardWriter, PlainMembersHaveTheHeadersThatLibarchiveGivesThem) {
+  const TempDir dir;
+  std::vector<std::string> keys = {"a b", "gr\xC3\xBC\xC3\x9F", "~", "d/e", "tab\t"};
+  for (std::size_t size = 1; size < 130; ++size) keys.push_back("x/" + std::string(size, 'k'));
+  std::vector<std::string> names;
+  ShardWriter writer({.pattern = dir / "%d.tar", .mtime = 1'234'567});
+  for (const std::string& key : keys) {
+    names.push_back(key + ".txt");
+    writer.write({.key = key, .fields = {{"txt", io::Bytes::copy_of(names.back())}}});
+  }
+  writer.finish();
+  const std::string tar = read_file(dir / "0.tar");
+  const std::string expected = tar_by_libarchive(names);
+  EXPECT_EQ(tar.size(), expected.size());
+  EXPECT_TRUE(tar == expected);
 }
 
 TEST(ShardWriter, TheSameSamplesGiveTheSameBytes) {

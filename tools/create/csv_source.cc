@@ -13,6 +13,7 @@
 #include "tools/create/csv_file.h"
 #include "tools/create/file_finder.h"
 #include "tools/create/keys.h"
+#include "wds/in_column.h"
 
 namespace millrace::tools {
 namespace {
@@ -159,11 +160,8 @@ class CsvSource final : public SampleSource {
   Json labels_of(const Row& row) const {
     Json labels = Json::array();
     for (const std::size_t column : labels_) {
-      try {
-        labels.push_back(as_label(row[column]));
-      } catch (const Error& error) {
-        throw Error(error.code(), "column " + table_.columns()[column] + ": " + error.message());
-      }
+      labels.push_back(
+          wds::in_column(table_.columns()[column], [&] { return as_label(row[column]); }));
     }
     return labels;
   }

@@ -15,6 +15,7 @@
 #include "io/base/text.h"
 #include "tools/create/class_labels.h"
 #include "tools/create/keys.h"
+#include "wds/in_column.h"
 #include "wds/member_name.h"
 
 namespace millrace::tools {
@@ -187,13 +188,7 @@ class RecordSource final : public SampleSource {
   /// Runs `work` and adds the column to what it throws.
   template <typename Work>
   std::invoke_result_t<Work> at_column(std::size_t column, const Work& work) const {
-    try {
-      return work();
-    } catch (const Error& error) {
-      throw Error(error.code(),
-                  "column " + printable(records_->columns()[column]) + ": " + error.message(),
-                  error.where());
-    }
+    return wds::in_column(records_->columns()[column], work);
   }
 
   std::size_t column(const std::string& name) const {

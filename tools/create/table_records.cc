@@ -10,6 +10,7 @@
 #include "io/base/text.h"
 #include "io/base/thread_annotations.h"
 #include "io/opener.h"
+#include "wds/in_column.h"
 #include "wds/parquet_shard.h"
 #include "wds/row_table.h"
 
@@ -135,12 +136,8 @@ class TableRecords final : public Records {
 
   static RecordValue value_in(const Group& group, std::size_t column, std::uint64_t row,
                               const std::string& name) {
-    try {
-      return record_value(group.value(column, static_cast<std::size_t>(row)));
-    } catch (const Error& error) {
-      throw Error(error.code(), "column " + printable(name) + ": " + error.message(),
-                  error.where());
-    }
+    return wds::in_column(
+        name, [&] { return record_value(group.value(column, static_cast<std::size_t>(row))); });
   }
 
   /// Loads a piece once for all threads that want it, and keeps the latest.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -204,7 +205,8 @@ class SetJob {
                                     .maxcount = options_.maxcount,
                                     .maxsize = options_.maxsize,
                                     .index = options_.index,
-                                    .opener = &opener_};
+                                    .opener = &opener_,
+                                    .threads = threads_};
     if (is_alone()) {
       options.manifest = options_.index ? manifest_path(options.pattern) : "";
       options.pictures = options_.pictures;
@@ -291,6 +293,7 @@ class SetJob {
   std::vector<std::string> patterns_;
   std::vector<std::uint32_t> folds_;                     ///< each sample's; empty without folds
   std::vector<std::vector<wds::ShardSummary>> earlier_;  ///< each set's; process 0's
+  const std::shared_ptr<wds::WriterThreads> threads_ = std::make_shared<wds::WriterThreads>();
   std::vector<wds::ShardWriter> writers_;
   std::uint64_t shards_ = 0;
 };

@@ -89,13 +89,34 @@ ShardIndex parse_any_index(std::string_view text) {
   }
 }
 
-Json to_json(const IndexedSample& sample) {
-  Json members = Json::array();
-  for (const IndexedMember& member : sample.members) {
-    members.push_back(
-        {member.suffix, member.offset, member.size, hex(member.crc32), hex(member.header_crc32)});
+void append_string(std::string& text, const std::string& value) {
+  const auto is_plain = [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' && c != '"' && c != '\\';
+  };
+  if (!std::all_of(value.begin(), value.end(), is_plain)) {
+    text += Json(value).dump();
+    return;
   }
-  return Json::array({sample.key, sample.offset, std::move(members)});
+  text.append(1, '"').append(value).append(1, '"');
+}
+
+void append_member(std::string& text, const IndexedMember& member) {
+  append_string(text += '[', member.suffix);
+  text.append(",").append(std::to_string(member.offset));
+  text.append(",").append(std::to_string(member.size));
+  text.append(",\"").append(hex(member.crc32));
+  text.append("\",\"").append(hex(member.header_crc32)).append("\"]");
+}
+
+// As JSON's dump() has it, without a document of it.
+void append_sample(std::string& text, const IndexedSample& sample) {
+  append_string(text += '[', sample.key);
+  text.append(",").append(std::to_string(sample.offset)).append(",[");
+  for (const IndexedMember& member : sample.members) {
+    if (&member != &sample.members.front()) text += ',';
+    append_member(text, member);
+  }
+  text += "]]";
 }
 
 constexpr std::string_view kSeal = ",\"crc32\":\"";
@@ -137,7 +158,7 @@ std::string index_text(const ShardIndex& index) {
   text.pop_back();  // the closing brace: samples follow, one per line
   text += ",\"samples\":[";
   for (const IndexedSample& sample : index.samples) {
-    text += (text.back() == '[' ? "\n" : ",\n") + to_json(sample).dump();
+    append_sample(text += text.back() == '[' ? "\n" : ",\n", sample);
   }
   return text + "\n]}\n";
 }

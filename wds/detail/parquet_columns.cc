@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
+#include "wds/in_column.h"
 #include "wds/member_name.h"
 
 namespace millrace::wds::detail {
@@ -103,15 +104,6 @@ std::string plain_text(const RowValue& value) {
 
 std::string quoted(const std::string& name) {
   return nlohmann::json(name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-template <typename Work>
-auto in_column(const std::string& name, const Work& work) {
-  try {
-    return work();
-  } catch (const Error& error) {
-    throw Error(error.code(), "column " + printable(name) + ": " + error.message(), error.where());
-  }
 }
 
 }  // namespace

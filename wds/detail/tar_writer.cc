@@ -2,10 +2,16 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <exception>
+#include <future>
+#include <numeric>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,24 +24,51 @@ namespace millrace::wds::detail {
 namespace {
 
 constexpr std::size_t kRecordBytes = 10'240;  // what tar has always padded to
-constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::size_t kTarBlock = 512;
+constexpr std::size_t kBufferBytes = std::size_t{512} << 10;
+constexpr std::size_t kBuffers = 4;
 
-/// The tar's bytes on their way to the sink: counted, hashed and gathered into large writes.
+/// Bytes that are being filled, or on their way through the threads.
+struct Buffer {
+  std::vector<std::byte> bytes = {};
+  std::future<void> hashed = {};
+  std::future<void> written = {};
+
+  void wait() const {
+    for (const std::future<void>* job : {&hashed, &written})
+      if (job->valid()) job->wait();
+  }
+  /// Returns when it may be filled again. Throws: what hashing or writing it threw.
+  void await() {
+    wait();
+    bytes.clear();
+    for (std::future<void>* job : {&hashed, &written})
+      if (job->valid()) job->get();
+  }
+};
+
+/// The tar's bytes on their way to the sink: counted, and gathered into buffers, each of which two
+/// threads hash and write while the next one is filled.
 class TarStream {
  public:
-  TarStream(std::unique_ptr<io::ByteSink> sink, bool checksums)
-      : sink_(std::move(sink)), checksums_(checksums) {
-    buffer_.reserve(kBufferBytes);
+  TarStream(std::unique_ptr<io::ByteSink> sink, bool checksums, WriterThreads& threads)
+      : threads_(threads), sink_(std::move(sink)), checksums_(checksums) {}
+  ~TarStream() {
+    for (const Buffer& buffer : buffers_) buffer.wait();
   }
+  TarStream(const TarStream&) = delete;
+  TarStream& operator=(const TarStream&) = delete;
 
   void write(std::span<const std::byte> data) {
     if (in_header_ && checksums_) header_crc_ = crc32(data, header_crc_);
     position_ += data.size();
-    if (buffer_.size() + data.size() > kBufferBytes) flush();
-    if (data.size() >= kBufferBytes) {
-      pass_on(data);
-    } else {
-      buffer_.insert(buffer_.end(), data.begin(), data.end());
+    while (!data.empty()) {
+      std::vector<std::byte>& bytes = buffers_[filling_].bytes;
+      bytes.reserve(kBufferBytes);
+      const auto piece = data.first(std::min(data.size(), kBufferBytes - bytes.size()));
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+      data = data.subspan(piece.size());
+      if (bytes.size() == kBufferBytes) hand_over();
     }
   }
 
@@ -45,9 +78,15 @@ class TarStream {
     if (used != 0) write(std::span(kZeros).first(kRecordBytes - used));
   }
 
+  void pad_block() {
+    static constexpr std::array<std::byte, kTarBlock> kZeros{};
+    write(std::span(kZeros).first((kTarBlock - position_ % kTarBlock) % kTarBlock));
+  }
+
+  /// Returns when all is hashed and written. Throws: what that threw.
   void flush() {
-    pass_on(buffer_);
-    buffer_.clear();
+    if (!buffers_[filling_].bytes.empty()) hand_over();
+    for (std::size_t i = 0; i < kBuffers; ++i) buffers_[(filling_ + i) % kBuffers].await();
   }
 
   void begin_header() {
@@ -65,25 +104,79 @@ class TarStream {
   io::ByteSink& sink() { return *sink_; }
 
  private:
-  void pass_on(std::span<const std::byte> data) {
-    if (data.empty()) return;
-    if (checksums_) hash_.update(data);
-    sink_->write(data);
+  // The buffers are used in turn, so the fault that is thrown is the first one.
+  void hand_over() {
+    Buffer& full = buffers_[filling_];
+    if (checksums_) full.hashed = threads_.hash.add([this, &full] { hash_.update(full.bytes); });
+    full.written = threads_.write.add([this, &full] { sink_->write(full.bytes); });
+    filling_ = (filling_ + 1) % kBuffers;
+    buffers_[filling_].await();
   }
 
-  std::unique_ptr<io::ByteSink> sink_;
-  std::vector<std::byte> buffer_;
+  WriterThreads& threads_;
+  std::unique_ptr<io::ByteSink> sink_;  ///< of the writing thread, and of the caller after flush()
+  Sha256 hash_;                         ///< of the hashing thread, and of the caller after flush()
+  std::array<Buffer, kBuffers> buffers_;
+  std::size_t filling_ = 0;
   std::uint64_t position_ = 0;
-  Sha256 hash_;
   std::uint32_t header_crc_ = 0;
   bool checksums_;
   bool in_header_ = false;
 };
 
+/// The header of a member whose name and size fit into ustar's fields: libarchive's own of another
+/// member, with these two and the checksum exchanged. Source: POSIX.1-1988, "ustar".
+class HeaderPattern {
+ public:
+  /// `model`: a whole header; of another size than a block there is none.
+  explicit HeaderPattern(std::string_view model) : is_known_(model.size() == kTarBlock) {
+    if (is_known_) std::copy(model.begin(), model.end(), block_.begin());
+  }
+
+  /// Whether make() gives what libarchive would.
+  bool can_hold(std::string_view name, std::size_t size) const {
+    const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
+    return is_known_ && name.size() <= kNameBytes && size <= kMaxSize &&
+           std::all_of(name.begin(), name.end(), is_plain);
+  }
+
+  /// Requires: can_hold(). Valid until the next call.
+  std::span<const std::byte> make(std::string_view name, std::size_t size) {
+    put(0, kNameBytes, name);
+    put(kSizeAt, kSizeDigits, fmt::format("{:0{}o}", size, kSizeDigits));
+    put(kSumAt, kSumBytes, "        ");
+    const unsigned sum = std::accumulate(
+        block_.begin(), block_.end(), 0U,
+        [](unsigned so_far, char c) { return so_far + static_cast<unsigned char>(c); });
+    put(kSumAt, kSumDigits + 1, fmt::format("{:0{}o}", sum, kSumDigits));
+    return std::as_bytes(std::span(block_));
+  }
+
+ private:
+  static constexpr std::size_t kNameBytes = 100;
+  static constexpr std::size_t kSizeAt = 124;
+  static constexpr std::size_t kSizeDigits = 11;
+  static constexpr std::size_t kMaxSize = 077'777'777'777;
+  static constexpr std::size_t kSumAt = 148;
+  static constexpr std::size_t kSumBytes = 8;
+  static constexpr std::size_t kSumDigits = 6;
+
+  /// With zeros behind `text` up to `bytes`.
+  void put(std::size_t at, std::size_t bytes, std::string_view text) {
+    char* field = block_.data() + at;
+    std::fill(std::copy(text.begin(), text.end(), field), field + bytes, '\0');
+  }
+
+  bool is_known_;
+  std::array<char, kTarBlock> block_ = {};
+};
+
 }  // namespace
 
 struct TarWriter::State {
-  State(std::unique_ptr<io::ByteSink> sink, bool checksums) : stream(std::move(sink), checksums) {}
+  State(std::unique_ptr<io::ByteSink> sink, const TarWriterOptions& options)
+      : threads(options.threads ? options.threads : std::make_shared<WriterThreads>()),
+        stream(std::move(sink), options.checksums, *threads) {}
 
   // No exception may pass through libarchive's frames: it is stored in `error`.
   static la_ssize_t write_block(archive* handle, void* self, const void* data, std::size_t size) {
@@ -91,6 +184,10 @@ struct TarWriter::State {
     // archive_write_free() writes the end of an abandoned archive: it must be discarded.
     if (state.given_up) return static_cast<la_ssize_t>(size);
     try {
+      if (state.model != nullptr) {
+        state.model->append(static_cast<const char*>(data), size);
+        return static_cast<la_ssize_t>(size);
+      }
       state.stream.write({static_cast<const std::byte*>(data), size});
       return static_cast<la_ssize_t>(size);
     } catch (...) {
@@ -117,7 +214,27 @@ struct TarWriter::State {
                 std::string("tar: ") + (text == nullptr ? "unknown error" : text));
   }
 
+  void begin_entry(const std::string& name, std::size_t size) {
+    const Utf8Locale::Scope scope(locale);
+    archive_entry_set_pathname(entry.get(), name.c_str());
+    archive_entry_set_size(entry.get(), static_cast<la_int64_t>(size));
+    check(archive_write_header(handle.get(), entry.get()));
+  }
+
+  /// The header that libarchive gives a plain member; it does not reach the stream.
+  std::string model_header() {
+    std::string header;
+    model = &header;
+    begin_entry("model", 0);
+    check(archive_write_finish_entry(handle.get()));
+    model = nullptr;
+    return header;
+  }
+
+  const std::shared_ptr<WriterThreads> threads;
   TarStream stream;
+  std::string* model = nullptr;  ///< takes what libarchive writes
+  std::optional<HeaderPattern> pattern;
   Utf8Locale locale;
   EntryHandle entry{archive_entry_new()};
   std::exception_ptr error;
@@ -126,7 +243,7 @@ struct TarWriter::State {
 };
 
 TarWriter::TarWriter(std::unique_ptr<io::ByteSink> sink, const TarWriterOptions& options)
-    : state_(std::make_unique<State>(std::move(sink), options.checksums)) {
+    : state_(std::make_unique<State>(std::move(sink), options)) {
   archive_entry* entry = state_->entry.get();
   archive_entry_set_filetype(entry, AE_IFREG);
   archive_entry_set_perm(entry, 0444);
@@ -136,6 +253,7 @@ TarWriter::TarWriter(std::unique_ptr<io::ByteSink> sink, const TarWriterOptions&
   archive_entry_set_gname(entry, "bigdata");
   archive_entry_set_mtime(entry, options.mtime, 0);
   state_->open();
+  state_->pattern.emplace(state_->model_header());
 }
 
 TarWriter::~TarWriter() {
@@ -146,19 +264,24 @@ TarWriter& TarWriter::operator=(TarWriter&&) noexcept = default;
 
 WrittenMember TarWriter::add(const std::string& name, std::span<const std::byte> data) {
   State& state = *state_;
-  const Utf8Locale::Scope scope(state.locale);
-  archive_entry_set_pathname(state.entry.get(), name.c_str());
-  archive_entry_set_size(state.entry.get(), static_cast<la_int64_t>(data.size()));
+  const bool plain = state.pattern->can_hold(name, data.size());
   WrittenMember member{.offset = state.stream.position()};
   state.stream.begin_header();
-  state.check(archive_write_header(state.handle.get(), state.entry.get()));
+  if (plain)
+    state.stream.write(state.pattern->make(name, data.size()));
+  else
+    state.begin_entry(name, data.size());
   member.header_crc32 = state.stream.end_header();
   member.data_offset = state.stream.position();
-  if (!data.empty()) {
-    state.check(archive_write_data(state.handle.get(), data.data(), data.size()));
-    if (state.stream.checksums()) member.crc32 = crc32(data);
+  if (state.stream.checksums()) member.crc32 = crc32(data);
+  if (plain) {
+    state.stream.write(data);
+    state.stream.pad_block();
+  } else {
+    if (!data.empty())
+      state.check(archive_write_data(state.handle.get(), data.data(), data.size()));
+    state.check(archive_write_finish_entry(state.handle.get()));
   }
-  state.check(archive_write_finish_entry(state.handle.get()));
   return member;
 }
 

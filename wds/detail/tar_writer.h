@@ -1,8 +1,8 @@
 // TarWriter: writes members to a ByteSink with libarchive and reports their offsets.
 //
 // The format is ustar, with pax only for what ustar cannot hold, padded to a multiple of 10,240
-// bytes. The same members give the same bytes on every machine. Buffers: 1 MiB. Threads: one at a
-// time.
+// bytes. The same members give the same bytes on every machine. What is added is hashed and written
+// by threads of WriterThreads. Buffers: 2 MiB. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "io/byte_sink.h"
+#include "wds/writer_threads.h"
 
 namespace millrace::wds::detail {
 
@@ -19,6 +20,8 @@ struct TarWriterOptions {
   std::int64_t mtime = 0;
   /// Fills in the checksums of WrittenMember and WrittenTar.
   bool checksums = false;
+  /// Null: its own.
+  std::shared_ptr<WriterThreads> threads = {};
 };
 
 /// Where a member is in the tar, as a reader will find it.
@@ -42,10 +45,11 @@ class TarWriter {
   TarWriter(TarWriter&&) noexcept;
   TarWriter& operator=(TarWriter&&) noexcept;
 
-  /// Appends a member. Throws: InvalidArgument for a name that a tar cannot hold, and as the sink.
+  /// Appends a member. Throws: InvalidArgument for a name that a tar cannot hold, Exhausted (no
+  /// thread), and as the sink, also for what was added before.
   WrittenMember add(const std::string& name, std::span<const std::byte> data);
-  /// Writes the end marker and all buffered bytes; only publish() is left to do. Throws: as the
-  /// sink.
+  /// Writes the end marker and all buffered bytes, and waits for that; only publish() is left to
+  /// do. Throws: as add().
   WrittenTar end();
   /// Finishes the sink: the tar appears under its name. Called once, last. Throws: as the sink.
   void publish();
