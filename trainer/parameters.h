@@ -26,6 +26,10 @@ struct Parameter {
   bool decay = true;                ///< false for biases and norms, which may go without decay
   /// Names under which further layers use it (tied weights).
   std::vector<std::string> aliases = {};
+  /// Of an embedding of positions, (1, 1 + height * width, C), else 0: weights of another grid are
+  /// resized to it when they are loaded.
+  std::int64_t grid_height = 0;
+  std::int64_t grid_width = 0;
 };
 
 /// "layer1.0.conv1" of "layer1.0.conv1.weight".
@@ -39,6 +43,12 @@ class ParameterTable {
   /// Makes `name` another name of the parameter at `index`. Throws: InvalidArgument for a name in
   /// use.
   void add_alias(std::size_t index, std::string name);
+
+  /// Of the parameter at `index`: see Parameter::grid_height.
+  void set_grid(std::size_t index, std::int64_t height, std::int64_t width) {
+    entries_.at(index).grid_height = height;
+    entries_.at(index).grid_width = width;
+  }
 
   const std::vector<Parameter>& entries() const { return entries_; }
   /// The model's last layer, which a new task replaces: that of the first entry, unless set.

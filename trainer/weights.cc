@@ -11,6 +11,7 @@
 #include "io/base/error.h"
 #include "trainer/backend.h"
 #include "trainer/checkpoint.h"
+#include "trainer/detail/position_grids.h"
 #include "trainer/detail/store/checkpoint_folder.h"
 #include "trainer/detail/weight_ties.h"
 
@@ -239,9 +240,11 @@ LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTenso
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
                            const InitOptions& options, const io::Opener& opener) {
   try {
-    const Safetensors file = read_weights(path, opener);
+    Safetensors file = read_weights(path, opener);
+    const std::vector<std::string> resized = detail::resize_positions(file, into);
     if (!options.replace_head) hint_at_head(file, into);
     LoadedWeights loaded = check_weights(file, into, options);
+    loaded.warnings.insert(loaded.warnings.begin(), resized.begin(), resized.end());
     check_start_weights(file, into, loaded.kept);
     copy_except(file, into, loaded.kept);
     return loaded;

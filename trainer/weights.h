@@ -67,8 +67,9 @@ struct InitOptions {
 };
 
 struct LoadedWeights {
-  std::vector<std::string> kept;      ///< names that kept their start values
-  std::vector<std::string> warnings;  ///< ties that file and model do not both have
+  std::vector<std::string> kept;  ///< names that kept their start values
+  /// Ties that file and model do not both have; embeddings of positions that were resized.
+  std::vector<std::string> warnings;
 };
 
 /// The tensors of a .safetensors file, with torchvision's names; or of the model in a checkpoint or
@@ -82,7 +83,8 @@ Safetensors read_weights(const std::string& path, const io::Opener& opener = io:
 LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTensors>& like,
                             const InitOptions& options = {});
 
-/// Copies the tensors of read_weights() to `into`. Throws: as read_weights(), check_weights().
+/// Copies the tensors of read_weights() to `into`; embeddings of positions of another square grid
+/// are resized (Parameter::grid_height). Throws: as read_weights(), check_weights().
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
                            const InitOptions& options = {},
                            const io::Opener& opener = io::UrlOpener());

@@ -83,6 +83,24 @@ TEST_F(Recipe, Airbench94HasItsRatesAndASmallerModelTrains) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("muon lr 0.24 linear"), HasSubstr("Test Samples=")));
 }
 
+// Their models at full size take minutes on two cores.
+TEST_F(Recipe, ImageNetMixesBatchesAndWarmsUp) {
+  const std::string shards = dir_ / "c-000000.tar";
+  millrace(
+      {"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "8", "--size", "40"});
+  const std::vector<std::pair<std::string, std::string>> smaller = {
+      {"imagenet-resnet50", "airbench94(channels=[4, 8, 8])"},
+      {"imagenet-resnet50-a2", "airbench94(channels=[4, 8, 8])"},
+      {"imagenet-vit-s16", "vit_s_16(8, width=32, depth=2, heads=2, stochastic_depth=0.1)"}};
+  for (const auto& [name, model] : smaller) {
+    const ProcessResult result = try_out(
+        name, {"--train", shards, "--val", shards, "--classes", "10", "--size", "32", "--devices",
+               "2", "--batch-size", "4/all", "--model", model, "--epoch-samples", "8"});
+    EXPECT_LT(json_lines(result.out).front()["lr"].get<double>(), 0.0051) << name;
+    EXPECT_THAT(result.err, HasSubstr("Test Samples=")) << name;
+  }
+}
+
 TEST_F(Recipe, FashionMnistAlexnetSplitsItsBatchOverDevices) {
   const std::string shards = make_set(dir_, 8, 4);
   const ProcessResult result = try_out(
@@ -106,10 +124,12 @@ TEST(Recipes, AreAllTriedAndDescribed) {
   std::set<std::string> names;
   for (const std::string& name : list_dir(MILLRACE_RECIPES))
     if (name.ends_with(".toml")) names.insert(name);
-  EXPECT_EQ(names, (std::set<std::string>{
-                       "airbench94.toml", "cifar10-resnet18.toml", "cifar10-resnet50.toml",
-                       "camvid-unet.toml", "devices-and-precision.toml",
-                       "fashion-mnist-alexnet.toml", "pe-resnet34.toml", "unet-mask-depth.toml"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{
+                "airbench94.toml", "cifar10-resnet18.toml", "cifar10-resnet50.toml",
+                "camvid-unet.toml", "devices-and-precision.toml", "fashion-mnist-alexnet.toml",
+                "imagenet-resnet50-a2.toml", "imagenet-resnet50.toml", "imagenet-vit-s16.toml",
+                "pe-resnet34.toml", "unet-mask-depth.toml"}));
   const std::string readme = read_file(MILLRACE_RECIPES "/README.md");
   for (const std::string& name : names) {
     EXPECT_THAT(readme, HasSubstr("`" + name + "`"));

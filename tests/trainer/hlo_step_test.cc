@@ -457,6 +457,12 @@ nn::Graph other_layers() {
   z = builder.channel_scale("scales", builder.layer_norm("layer_norm", z), {.start = 0.5F});
   z = builder.conv2d("pixelwise", z, {.channels = 4, .kernel = 1, .flat = true});
   z = builder.stochastic_depth("depth", z, {.probability = 0.5F});
+  nn::Value tokens =
+      builder.conv2d("joined_names", builder.tokens("class_token", z),
+                     {.channels = 24, .kernel = 1, .flat = true, .joins_names = true});
+  tokens = builder.attention("attention", tokens, {.heads = 2});
+  tokens = builder.add("two_tokens", builder.take_token("first_token", tokens),
+                       builder.take_token("another_token", tokens, {.index = 7}));
   const nn::Value gate = builder.hard_sigmoid("gate", builder.adaptive_avg_pool2d("squeeze", z));
   z = builder.scale("scaled", z, gate);
   z = builder.adaptive_avg_pool2d("adaptive", z, {.size = {3, 5}});
@@ -464,7 +470,7 @@ nn::Graph other_layers() {
   z = builder.softmax("softmax", builder.sigmoid("sigmoid", z));
   y = builder.flatten("flat1", y);
   z = builder.flatten("flat2", builder.reshape("shaped", z, {60, 2, 2}));
-  x = builder.linear("narrow", builder.concat("joined", {y, z}), {.features = 48});
+  x = builder.linear("narrow", builder.concat("joined", {y, z, tokens}), {.features = 48});
   x = builder.dropout("dropout", x, {.probability = 0.3F});
   x = builder.max_pool2d("pool", builder.reshape("image2", x, {3, 4, 4}),
                          {.kernel = 3, .stride = 2, .padding = 1});

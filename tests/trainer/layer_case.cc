@@ -35,6 +35,12 @@ struct Options {
   std::string operator()(const nn::LayerNorm& layer) const {
     return fmt::format("epsilon={}", layer.epsilon);
   }
+  std::string operator()(const nn::Attention& layer) const {
+    return fmt::format("heads={}", layer.heads);
+  }
+  std::string operator()(const nn::TakeToken& layer) const {
+    return fmt::format("index={}", layer.index);
+  }
   std::string operator()(const nn::Activation& layer) const {
     using nn::ActivationKind;
     if (layer.kind == ActivationKind::kLeakyRelu) {
@@ -115,6 +121,13 @@ struct Append {
   }
   Value operator()(const nn::ChannelScale& layer) const {
     return builder.channel_scale(name, x[0], layer);
+  }
+  Value operator()(const nn::Tokens& layer) const { return builder.tokens(name, x[0], layer); }
+  Value operator()(const nn::Attention& layer) const {
+    return builder.attention(name, x[0], layer);
+  }
+  Value operator()(const nn::TakeToken& layer) const {
+    return builder.take_token(name, x[0], layer);
   }
   Value operator()(const nn::Relu&) const { return builder.relu(name, x[0]); }
   Value operator()(const nn::Activation& layer) const {

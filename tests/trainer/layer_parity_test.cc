@@ -209,6 +209,11 @@ TEST(LayerParity, HoldsForLayersThatNoModelHas) {
       {{nn::LayerNorm{.epsilon = 1e-2F}}, {{35}}},
       {{nn::LayerNorm{}}, {{32, 5, 6}}},
       {{nn::ChannelScale{}}, {odd}},
+      {{nn::Tokens{}}, {odd}},
+      {{nn::Tokens{}}, {{32, 2, 3}}},
+      {{nn::Attention{.heads = 4}}, {{60, 7, 1}}},  // heads of 5 channels
+      {{nn::Attention{.heads = 2}}, {{96, 19, 1}}},
+      {{nn::TakeToken{.index = 2}}, {{20, 7, 1}}},
       {{nn::Conv2d{.channels = 24, .kernel = 1, .flat = true}}, {odd}},
       {{nn::Softmax{}}, {odd}},
       {{nn::Softmax{}}, {{35}}},

@@ -139,6 +139,14 @@ std::vector<Case> cases() {
        [](GraphBuilder& b, Value x) { return b.layer_norm("op", b.flatten("flat", x)); }},
       {"channel_scale",
        [](GraphBuilder& b, Value x) { return b.channel_scale("op", x, {.start = 0.5F}); }},
+      {"tokens_and_attention",
+       [](GraphBuilder& b, Value x) {
+         Value y = b.conv2d("in", b.tokens("op", x), {.channels = 12, .kernel = 1, .flat = true});
+         y = b.conv2d("out", b.attention("attention", y, {.heads = 2}),
+                      {.channels = 3, .kernel = 1, .flat = true});
+         return b.add("sum", b.take_token("one_token", y),
+                      b.take_token("another", y, {.index = 2}));
+       }},
       {"conv2d_flat",
        [](GraphBuilder& b, Value x) {
          return b.conv2d("op", x, {.channels = 3, .kernel = 1, .flat = true});

@@ -111,6 +111,8 @@ TEST(Graph, HasTorchvisionsParameterCounts) {
   EXPECT_EQ(count("mobilenet_v3_small", 1000), 2'542'856U);
   EXPECT_EQ(count("convnext_tiny", 1000), 28'589'128U);
   EXPECT_EQ(count("efficientnet_b0", 1000), 5'288'548U);
+  EXPECT_EQ(count("vit_b_16", 1000), 86'567'656U);
+  EXPECT_EQ(count("vit_s_16", 1000), 22'050'664U);
   EXPECT_EQ(count("alexnet", 1000), 61'100'840U);
   EXPECT_EQ(count("alexnet", 10), 57'044'810U);
   const auto airbench94 = build_model("airbench94", {.num_classes = 10, .image = 32});

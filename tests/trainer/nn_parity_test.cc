@@ -122,6 +122,12 @@ TEST(Parity, EfficientNetB0) {
   parity.compare_training(nn::Precision::kFloat32);
 }
 
+TEST(Parity, VisionTransformer) {
+  compare_model({.model = "vit_s_16(patch=8, width=32, depth=2, heads=2)",
+                 .options = {.num_classes = 10, .image = 32},
+                 .batch = 8});
+}
+
 TEST(Parity, Airbench94) {
   compare_model({.model = "airbench94", .options = {.num_classes = 10, .image = 32}, .batch = 8});
 }
@@ -149,6 +155,11 @@ std::vector<FlatTensors> tensors(Network& network) {
           {.table = &network.graph().buffers(), .values = network.buffers()}};
 }
 
+std::string torchvision_call(const std::string& model) {
+  if (model == "alexnet") return "alexnet(dropout=0)";
+  return model == "vit_s_16" ? "vit_s_16(width=32, depth=2, heads=2)" : model;
+}
+
 class TorchvisionWeights : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TorchvisionWeights, GoBothWays) {
@@ -158,9 +169,8 @@ TEST_P(TorchvisionWeights, GoBothWays) {
   const bool is_large =
       model.starts_with("resnext") || model.starts_with("wide") || model.starts_with("convnext");
   if (is_large && !is_long()) GTEST_SKIP() << "MILLRACE_LONG is not set";
-  Network network(
-      build_model(model == "alexnet" ? "alexnet(dropout=0)" : model, {.image = kModelImage}),
-      {.batch_size = kModelBatch, .precision = nn::Precision::kFloat32});
+  Network network(build_model(torchvision_call(model), {.image = kModelImage}),
+                  {.batch_size = kModelBatch, .precision = nn::Precision::kFloat32});
   save_weights(folder / "ours.safetensors", tensors(network));
   const auto images = random_values(kModelBatch * kModelImage * kModelImage * 3, 4);
   testing::write_values<float>(folder / "images.bin", images);
@@ -176,8 +186,8 @@ TEST_P(TorchvisionWeights, GoBothWays) {
 INSTANTIATE_TEST_SUITE_P(All, TorchvisionWeights,
                          ::testing::Values("resnet18", "resnet34", "resnet50", "resnext50_32x4d",
                                            "wide_resnet50_2", "alexnet", "mobilenet_v3_large",
-                                           "mobilenet_v3_small", "efficientnet_b0",
-                                           "convnext_tiny"),
+                                           "mobilenet_v3_small", "efficientnet_b0", "convnext_tiny",
+                                           "vit_s_16"),
                          [](const auto& model) { return std::string(model.param); });
 
 }  // namespace

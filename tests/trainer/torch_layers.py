@@ -90,6 +90,10 @@ def make_parameters(case):
     kind, options = case.layers[0]
     if kind == "channel_scale":
         return {"": case.stored(normal(case.shapes[0][0], 1, 1))}
+    if kind == "tokens":
+        channels, height, width = case.shapes[0]
+        return {"": normal(1, 1, channels).double(),
+                "positions": normal(1, 1 + height * width, channels).double()}
     if kind in ("batch_norm", "layer_norm"):
         channels = case.shapes[0][0]
         return {"weight": (1 + 0.3 * normal(channels)).double(),
@@ -125,6 +129,20 @@ def upsample(x, o):
     return F.interpolate(x, scale_factor=o["factor"], mode=o["mode"], align_corners=corners)
 
 
+def tokens(x, p, o):
+    first = p[""].expand(len(x), -1, -1)
+    rows = torch.cat((first, x.flatten(2).transpose(1, 2)), 1) + p["positions"]
+    return rows.transpose(1, 2).unsqueeze(3)
+
+
+def attention(x, p, o):
+    batch, channels, tokens, _ = x.shape
+    size = channels // 3 // o["heads"]
+    query, key, value = x.reshape(batch, 3, o["heads"], size, tokens).transpose(3, 4).unbind(1)
+    shares = F.softmax(query @ key.transpose(2, 3) / size ** 0.5, -1)
+    return (shares @ value).transpose(2, 3).reshape(batch, channels // 3, tokens, 1)
+
+
 # By kind: of the inputs x, the parameters p and the options o. Batch norm is apart, for its state.
 LAYERS = {
     "conv2d": lambda x, p, o: F.conv2d(
@@ -133,6 +151,9 @@ LAYERS = {
     "layer_norm": lambda x, p, o: F.layer_norm(
         x[0].movedim(1, -1), p["weight"].shape, p["weight"], p["bias"], o["epsilon"]).movedim(-1, 1),
     "channel_scale": lambda x, p, o: x[0] * p[""],
+    "tokens": lambda x, p, o: tokens(x[0], p, o),
+    "attention": lambda x, p, o: attention(x[0], p, o),
+    "take_token": lambda x, p, o: x[0][:, :, o["index"], 0],
     "conv_transpose2d": lambda x, p, o: F.conv_transpose2d(
         x[0], p["weight"], p.get("bias"), o["stride"], o["padding"], o["output_padding"]),
     "linear": lambda x, p, o: F.linear(x[0], p["weight"], p.get("bias")),
@@ -201,6 +222,10 @@ def columns(x):
     return x.reshape(len(x), -1).t()
 
 
+def parameter_name(case, name):
+    return name if case.kind == "tokens" and name else ("layer." + name).strip(".")
+
+
 def write_given(run):
     if run.case.reads_image:
         write("image", "-", run.inputs[0].movedim(1, -1))
@@ -208,7 +233,7 @@ def write_given(run):
         for i, x in enumerate(run.inputs):
             write("parameter", f"x{i}.weight", columns(x))
     for name, value in run.parameters.items():
-        write("parameter", ("layer." + name).strip("."), value)
+        write("parameter", parameter_name(run.case, name), value)
     for name, value in run.state.items():
         write("state", "layer." + name, value)
 
@@ -227,7 +252,7 @@ def write_trained(run):
         for i, x in enumerate(run.inputs):
             write("gradient", f"x{i}.weight", columns(x.grad))
     for name, value in run.parameters.items():
-        write("gradient", ("layer." + name).strip("."), value.grad)
+        write("gradient", parameter_name(run.case, name), value.grad)
     for name, value in run.state.items():
         write("state_after", "layer." + name, value)
 

@@ -165,6 +165,8 @@ def make(model, channels, classes):
     if name == "unet":
         return UNet(int(value or 64))
     import torchvision
+    if name == "vit_s_16":
+        return torchvision.models.VisionTransformer(32, 8, 2, 2, 32, 128, num_classes=classes)
     model = getattr(torchvision.models, name)(num_classes=classes)
     if value == "3x3":
         model.conv1 = nn.Conv2d(channels, 64, 3, 1, 1, bias=False)
@@ -267,8 +269,8 @@ class Oracle:
         save(self.at(prefix + "gradients.bin"), gradients, self.parameters, len(self.weights))
         save(self.at(prefix + "state_after.bin"), self.held, self.buffers, len(self.state))
         self.model.eval()
-        with torch.no_grad():
-            self.save_outputs(prefix + "evaluated.", self.forward())
+        # With gradients: without them attention has a fast path that autocast breaks.
+        self.save_outputs(prefix + "evaluated.", self.forward())
 
     def train(self, steps, lr):
         optimizer = torch.optim.SGD(self.model.parameters(), lr, momentum=0.9)

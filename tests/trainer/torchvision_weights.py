@@ -2,7 +2,8 @@
 
 Reads FOLDER/ours.safetensors into torchvision's MODEL, strictly, and writes its logits for
 images.bin (2, 3, IMAGE, IMAGE) to ours.bin; then writes a model of torchvision's own as
-theirs.safetensors, and its logits as theirs.bin. The format is read and written here by its
+theirs.safetensors, and its logits as theirs.bin. vit_s_16 is a small one, and theirs is of pictures
+twice as large, whose positions torchvision resizes for the logits, too. The format is read and written here by its
 description, so that nothing of ours is trusted.
 """
 import json
@@ -12,6 +13,7 @@ import sys
 import numpy as np
 import torch
 import torchvision
+from torchvision.models.vision_transformer import interpolate_embeddings
 
 
 def read_safetensors(path):
@@ -44,8 +46,12 @@ def write_safetensors(path, state):
             file.write(part)
 
 
-def make(name, seed):
+def make(name, seed, size):
     torch.manual_seed(seed)
+    if name == "vit_s_16":
+        model = torchvision.models.VisionTransformer(size, 16, 2, 2, 32, 128)
+        torch.nn.init.normal_(model.heads.head.weight)  # torchvision's are zeros
+        return model
     return getattr(torchvision.models, name)()
 
 
@@ -57,11 +63,16 @@ def logits(model, folder, size):
 
 def main(name, folder, size):
     at = lambda file: os.path.join(folder, file)
-    ours = make(name, 0)
+    ours = make(name, 0, int(size))
     ours.load_state_dict(read_safetensors(at("ours.safetensors")), strict=True)
     logits(ours, folder, int(size)).numpy().tofile(at("ours.bin"))
-    theirs = make(name, 1)
-    write_safetensors(at("theirs.safetensors"), theirs.state_dict())
+    theirs = make(name, 1, int(size))
+    if name == "vit_s_16":
+        large = make(name, 1, 2 * int(size)).state_dict()
+        write_safetensors(at("theirs.safetensors"), large)
+        theirs.load_state_dict(interpolate_embeddings(int(size), 16, dict(large)))
+    else:
+        write_safetensors(at("theirs.safetensors"), theirs.state_dict())
     logits(theirs, folder, int(size)).numpy().tofile(at("theirs.bin"))
 
 

@@ -395,6 +395,21 @@ Tensor dot(const Tensor& a, std::int64_t a_dimension, const Tensor& b, std::int6
                   a.type_text(), b.type_text(), tensor_type(Type::kFloat32, shape)));
 }
 
+Tensor batch_dot(const Tensor& a, std::int64_t a_dimension, const Tensor& b,
+                 std::int64_t b_dimension) {
+  check_same(a.type == b.type, "product", a, b);
+  const auto other = [](const Tensor& x, std::int64_t dimension) {
+    return x.shape[static_cast<std::size_t>(5 - dimension)];
+  };
+  const Shape shape = {a.shape[0], a.shape[1], other(a, a_dimension), other(b, b_dimension)};
+  return a.builder->define(
+      Type::kFloat32, shape,
+      fmt::format("stablehlo.dot_general {}, {}, batching_dims = [0, 1] x [0, 1], contracting_dims "
+                  "= [{}] x [{}], precision = [{}, {}] : ({}, {}) -> {}",
+                  a.name, b.name, a_dimension, b_dimension, precision_of(a), precision_of(b),
+                  a.type_text(), b.type_text(), tensor_type(Type::kFloat32, shape)));
+}
+
 Tensor convolution(const Tensor& x, const Tensor& kernel, const ConvolutionOptions& options) {
   check_same(x.type == kernel.type, "convolution", x, kernel);
   Shape shape(4);

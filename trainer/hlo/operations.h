@@ -113,6 +113,10 @@ std::vector<std::int64_t> dimensions_of(const Tensor& x);
 /// others stay in order, a's first. Float32, of float32 or bf16 operands.
 Tensor dot(const Tensor& a, std::int64_t a_dimension, const Tensor& b, std::int64_t b_dimension);
 
+/// Likewise of each pair of matrices of two tensors, (A, B, I, K): the first two dimensions stay.
+Tensor batch_dot(const Tensor& a, std::int64_t a_dimension, const Tensor& b,
+                 std::int64_t b_dimension);
+
 /// Pairs are height, width. Dimension labels are StableHLO's: "b01f", "oi01"; the kernel's first
 /// label belongs to its first dimension.
 struct ConvolutionOptions {

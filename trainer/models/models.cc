@@ -10,6 +10,7 @@
 #include "trainer/models/mobilenet_v3.h"
 #include "trainer/models/resnet.h"
 #include "trainer/models/unet.h"
+#include "trainer/models/vit.h"
 
 namespace millrace::trainer {
 
@@ -27,7 +28,9 @@ const TableOf<Architecture>& standard_models() {
                                                  .add<models::ResNet50>()
                                                  .add<models::ResNeXt50>()
                                                  .add<models::WideResNet50>()
-                                                 .add<models::UNet>();
+                                                 .add<models::UNet>()
+                                                 .add<models::VitB16>()
+                                                 .add<models::VitS16>();
   return table;
 }
 

@@ -74,7 +74,8 @@ std::unique_ptr<Architecture> make_architecture(const ModelTraits& traits, Build
 using ArchitectureChoice = Choice<Architecture>;
 
 /// airbench94, alexnet, convnext_tiny, efficientnet_b0, lenet, mobilenet_v3_large,
-/// mobilenet_v3_small, resnet18, resnet34, resnet50, resnext50_32x4d, wide_resnet50_2, unet.
+/// mobilenet_v3_small, resnet18, resnet34, resnet50, resnext50_32x4d, wide_resnet50_2, unet,
+/// vit_b_16, vit_s_16.
 const TableOf<Architecture>& standard_models();
 
 /// Of a call: "resnet18", "resnet18(stem=3x3)". Throws: InvalidArgument, with the nearest name, for

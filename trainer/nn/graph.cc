@@ -61,6 +61,12 @@ void set_dirac(const Shape& shape, std::span<float> weights) {
 
 }  // namespace
 
+std::string parameter_name(const Node& node, std::string_view part) {
+  const auto* const convolution = std::get_if<Conv2d>(&node.layer);
+  const bool joins = convolution != nullptr && convolution->joins_names;
+  return node.name + (joins ? '_' : '.') + std::string(part);
+}
+
 void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
                        std::span<float> buffers) const {
   MILLRACE_CHECK(
@@ -102,9 +108,11 @@ void GraphBuilder::declare_weights(Value at, Weights weights) {
   Node& node = nodes_[at.node];
   const std::int64_t features = node.shape[0];
   const std::int64_t fan_in = num_values(weights.shape) / weights.shape[0];
-  node.weight = declare({node.name + ".weight", std::move(weights.shape), true, weights.init});
+  node.weight =
+      declare({parameter_name(node, "weight"), std::move(weights.shape), true, weights.init});
   if (weights.bias)
-    node.bias = declare({node.name + ".bias", {features}, false, {weights.bias_init, fan_in}});
+    node.bias =
+        declare({parameter_name(node, "bias"), {features}, false, {weights.bias_init, fan_in}});
 }
 
 void GraphBuilder::share_weights(Value at, const Shape& shape, bool bias,
@@ -119,7 +127,7 @@ void GraphBuilder::share_weights(Value at, const Shape& shape, bool bias,
   if (bias && shared.bias != kNoParameter) {
     node.bias = shared.bias;
   } else if (bias) {
-    node.bias = declare({node.name + ".bias", {node.shape[0]}, false, {Init::kZeros, 1}});
+    node.bias = declare({parameter_name(node, "bias"), {node.shape[0]}, false, {Init::kZeros, 1}});
   }
 }
 
@@ -226,6 +234,35 @@ Value GraphBuilder::channel_scale(std::string name, Value x, const ChannelScale&
   const InitSpec init{.kind = Init::kConstant, .value = options.start};
   node.weight = declare({node.name, {in[0], 1, 1}, false, init});
   return value;
+}
+
+Value GraphBuilder::tokens(std::string name, Value x, const Tokens& options) {
+  const Shape in = image_shape(name, options, x);
+  const std::int64_t count = 1 + in[1] * in[2];
+  const Value value = append(std::move(name), options, {x}, {in[0], count, 1});
+  Node& node = nodes_[value.node];
+  node.weight = declare({node.name, {1, 1, in[0]}, false, {Init::kZeros, 1}});
+  node.bias = declare(
+      {options.positions, {1, count, in[0]}, false, {Init::kNormal002, 1}, Extent2d(in[1], in[2])});
+  return value;
+}
+
+Value GraphBuilder::attention(std::string name, Value x, const Attention& options) {
+  const Shape in = image_shape(name, options, x);
+  if (options.heads < 1 || in[0] % (3 * options.heads) != 0 || in[2] != 1)
+    refuse(name, options,
+           "needs tokens (3 * C, T, 1), with C a multiple of " + std::to_string(options.heads) +
+               " heads",
+           {x});
+  return append(std::move(name), options, {x}, {in[0] / 3, in[1], 1});
+}
+
+Value GraphBuilder::take_token(std::string name, Value x, const TakeToken& options) {
+  const Shape in = image_shape(name, options, x);
+  if (options.index < 0 || options.index >= in[1] || in[2] != 1)
+    refuse(name, options,
+           "needs tokens (C, T, 1), one of which is " + std::to_string(options.index), {x});
+  return append(std::move(name), options, {x}, {in[0]});
 }
 
 Value GraphBuilder::relu(std::string name, Value x) {
@@ -419,7 +456,10 @@ Graph GraphBuilder::build() {
   Graph graph;
   const std::size_t last = parameters_.size() - 1;
   for (std::size_t i = parameters_.size(); i-- > 0;) {
-    graph.parameters_.add(parameters_[i].name, parameters_[i].shape, parameters_[i].decay);
+    const std::size_t at =
+        graph.parameters_.add(parameters_[i].name, parameters_[i].shape, parameters_[i].decay);
+    if (const auto& grid = parameters_[i].grid)
+      graph.parameters_.set_grid(at, grid->height, grid->width);
     graph.init_.push_back(parameters_[i].init);
   }
   for (Declared& entry : buffers_) graph.buffers_.add(entry.name, entry.shape, entry.decay);

@@ -69,6 +69,9 @@ struct GraphOutput {
 
 struct Tie;  // trainer/nn/tie.h
 
+/// Of a layer's own: "layer1.0.conv1.weight" of "weight".
+std::string parameter_name(const Node& node, std::string_view part);
+
 class Graph {
  public:
   /// In an order in which every node follows its inputs.
@@ -109,6 +112,9 @@ class GraphBuilder {
   Value batch_norm(std::string name, Value x, const BatchNorm& options = {});
   Value layer_norm(std::string name, Value x, const LayerNorm& options = {});
   Value channel_scale(std::string name, Value x, const ChannelScale& options = {});
+  Value tokens(std::string name, Value x, const Tokens& options = {});
+  Value attention(std::string name, Value x, const Attention& options);
+  Value take_token(std::string name, Value x, const TakeToken& options = {});
   Value conv_transpose2d(std::string name, Value x, const ConvTranspose2d& options);
   Value relu(std::string name, Value x);
   Value leaky_relu(std::string name, Value x, float slope = 0.01F);
@@ -151,6 +157,7 @@ class GraphBuilder {
     Shape shape;
     bool decay = true;
     InitSpec init;
+    std::optional<Extent2d> grid = {};  // Parameter::grid_height, grid_width
   };
 
   template <typename Pool>

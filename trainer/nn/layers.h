@@ -39,7 +39,7 @@ enum class Init {
                     ///< fan_in
   kUniformOut,      ///< Uniform within 1 / sqrt(fan_out): EfficientNet's head
   kNormal001,       ///< Normal, deviation 0.01: MobileNets' heads
-  kNormal002,       ///< Normal, deviation 0.02: ConvNeXt's
+  kNormal002,       ///< Normal, deviation 0.02: ConvNeXt's and ViT's
   kConstant,        ///< InitSpec::value
   kUniformMean,     ///< Uniform, deviation 1 / fan_in: the mean of the inputs, at random signs
   kDirac,           ///< kKaimingUniform, but the first outputs are the inputs (torch's dirac_)
@@ -65,6 +65,8 @@ struct Conv2d {
   std::int64_t groups = 1;
   bool bias = true;
   bool flat = false;
+  /// Its parameters are <layer>_weight and <layer>_bias, as PyTorch's attention names in_proj's.
+  bool joins_names = false;
   Init init = Init::kKaimingUniform;
   Init bias_init = Init::kKaimingUniform;
   std::optional<SharedWeights> shared = {};
@@ -85,6 +87,24 @@ struct LayerNorm {
 /// Each channel times a weight of its own, (C, 1, 1), which has the layer's name.
 struct ChannelScale {
   float start = 1.0F;  ///< the weights' first value
+};
+
+/// An image's pixels as tokens, row by row, after a class token, each with its place's embedding
+/// added: (C, H, W) to (C, 1 + H * W, 1). Parameters, which a bf16 plan does not round: the class
+/// token, (1, 1, C), which has the layer's name, and `positions`, (1, 1 + H * W, C).
+struct Tokens {
+  std::string positions = "positions";
+};
+
+/// Of (3 * C, T, 1), each token's query, key and value: softmax(Q K^T / sqrt(C / heads)) V of each
+/// head, which is C / heads of the channels: (C, T, 1).
+struct Attention {
+  std::int64_t heads = 1;
+};
+
+/// One token's features: (C, T, 1) to (C).
+struct TakeToken {
+  std::int64_t index = 0;
 };
 
 struct Relu {};
@@ -181,10 +201,10 @@ struct Custom {
   std::shared_ptr<const CustomLayer> layer;
 };
 
-using Layer =
-    std::variant<Input, Conv2d, ConvTranspose2d, BatchNorm, LayerNorm, ChannelScale, Relu,
-                 Activation, Softmax, Add, Scale, Concat, Dropout, StochasticDepth, MaxPool2d,
-                 AvgPool2d, AdaptiveAvgPool2d, Upsample, Flatten, Reshape, Linear, Custom>;
+using Layer = std::variant<Input, Conv2d, ConvTranspose2d, BatchNorm, LayerNorm, ChannelScale,
+                           Tokens, Attention, TakeToken, Relu, Activation, Softmax, Add, Scale,
+                           Concat, Dropout, StochasticDepth, MaxPool2d, AvgPool2d,
+                           AdaptiveAvgPool2d, Upsample, Flatten, Reshape, Linear, Custom>;
 
 /// "conv2d", "batch_norm": the layer's kind in messages and summaries.
 std::string_view layer_name(const Layer& layer);

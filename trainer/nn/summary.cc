@@ -26,8 +26,10 @@ std::string row(std::string_view name, std::string_view kind, std::string_view s
 }  // namespace
 
 // A weight is used once for every output position of its layer; for a transposed convolution once
-// for every input position.
+// for every input position. Attention has two products of all tokens with all tokens.
 std::int64_t multiply_adds(const Graph& graph, const Node& node) {
+  if (std::holds_alternative<Attention>(node.layer))
+    return 2 * node.shape[0] * node.shape[1] * node.shape[1];
   const bool products = std::holds_alternative<Conv2d>(node.layer) ||
                         std::holds_alternative<ConvTranspose2d>(node.layer) ||
                         std::holds_alternative<Linear>(node.layer);

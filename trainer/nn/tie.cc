@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "io/base/error.h"
@@ -40,15 +41,15 @@ Replacements replacements_for(const Node& owner, const Node& other) {
 
 }  // namespace
 
-// A layer whose parameter has another layer's name is tied to that layer. The last layer may be one
-// of them: then its parameters are not the table's first.
+// A layer whose parameter an earlier layer has is tied to that layer. The last layer may be one of
+// them: then its parameters are not the table's first.
 void Graph::name_shared() {
+  std::set<std::size_t> owned;
   for (const Node& node : nodes_) {
     if (node.weight != kNoParameter) parameters_.set_head(node.name);
-    for (const auto& [index, part] : {std::pair(node.weight, ".weight"), {node.bias, ".bias"}}) {
-      if (index == kNoParameter) continue;
-      const std::string name = node.name + part;
-      if (parameters_.entries()[index].name != name) parameters_.add_alias(index, name);
+    for (const auto& [index, part] : {std::pair(node.weight, "weight"), {node.bias, "bias"}}) {
+      if (index == kNoParameter || owned.insert(index).second) continue;
+      parameters_.add_alias(index, parameter_name(node, part));
     }
   }
 }
@@ -69,6 +70,7 @@ Graph tie_weights(const Graph& graph, const Tie& tie) {
     if (replaced.contains(i)) continue;
     const Parameter& entry = graph.parameters().entries()[i];
     places[i] = tied.parameters_.add(entry.name, entry.shape, entry.decay);
+    tied.parameters_.set_grid(places[i], entry.grid_height, entry.grid_width);
     tied.init_.push_back(graph.init_[i]);
   }
   for (const auto& [from, to] : replaced) places[from] = places.at(to);

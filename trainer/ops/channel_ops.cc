@@ -7,15 +7,6 @@
 namespace millrace::trainer::ops {
 namespace {
 
-ImageShape image_of(const Context& context, const nn::Shape& shape) {
-  return {.images = context.batch_size,
-          .blocks = context.layout.blocks_of(shape[0]),
-          .pixels = shape[1] * shape[2],
-          .block = context.layout.block_of(shape[0]),
-          .channels = shape[0],
-          .channels_last = context.layout.channels_last()};
-}
-
 // (x + 3) / 6 within 0 and 1, or that times x.
 class HardActivationOp final : public Op {
  public:
@@ -27,7 +18,7 @@ class HardActivationOp final : public Op {
         y_(lowering.make(lowering.gradient_desc({group.result}))) {
     const nn::Shape& shape = lowering.node(group.head).shape;
     // A block's padding has to stay zero, and the gate of zero is a half.
-    if (!times_x && shape.size() == 3) padding_ = image_of(lowering.context(), shape);
+    if (!times_x && shape.size() == 3) padding_ = image_shape(lowering.context(), shape);
     y_.rounded = true;
     lowering.set_value(group.result, y_);
     forward().push_back(
@@ -70,7 +61,7 @@ class ScaleOp final : public Op {
  public:
   ScaleOp(Lowering& lowering, const nn::Group& group)
       : inputs_(lowering.node(group.head).inputs),
-        shape_(shape_of(image_of(lowering.context(), lowering.node(group.head).shape))),
+        shape_(shape_of(image_shape(lowering.context(), lowering.node(group.head).shape))),
         storage_(storage_of(lowering.context())),
         x_(lowering.unrounded_value(inputs_[0])),
         factor_(lowering.unrounded_value(inputs_[1])),

@@ -31,12 +31,6 @@ RowRange rows_of(const ImageShape& shape, std::int64_t chunk) {
   return {shape.rows() * chunk / kRowChunks, shape.rows() * (chunk + 1) / kRowChunks};
 }
 
-/// Where a row's first block begins.
-std::int64_t row_offset(const ImageShape& shape, std::int64_t row) {
-  const std::int64_t image = row / shape.pixels;
-  return (image * shape.blocks * shape.pixels + row % shape.pixels) * shape.block;
-}
-
 }  // namespace
 }  // namespace millrace::trainer::ops
 #endif
@@ -45,43 +39,9 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace::trainer::ops::HWY_NAMESPACE {
 namespace {
 
-using RowVector = hn::CappedTag<float, 8>;  // divides both sizes of blocks
-
-// Calls f(channel, offset in the row, vector): whole vectors, then the rest one by one.
-template <class F>
-HWY_INLINE void for_channels(const ImageShape& shape, const F& f) {
-  const RowVector d;
-  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t b = 0; b < shape.blocks; ++b) {
-    const std::int64_t first = b * shape.block;
-    const std::int64_t offset = first * shape.pixels;
-    const std::int64_t count = std::min(shape.block, shape.channels - first);
-    std::int64_t lane = 0;
-    for (; lane + step <= count; lane += step) f(first + lane, offset + lane, d);
-    for (; lane < count; ++lane) f(first + lane, offset + lane, hn::CappedTag<float, 1>());
-  }
-}
-
-struct RowSum {
-  hn::Vec<RowVector> wide;
-  float rest = 0;
-
-  // Not the implicit one, which would be compiled for the baseline.
-  HWY_INLINE RowSum() : wide(hn::Zero(RowVector())) {}
-  template <class D>
-  HWY_INLINE void add(D, hn::Vec<D> value) {
-    if constexpr (std::is_same_v<D, RowVector>) {
-      wide = hn::Add(wide, value);
-    } else {
-      rest += hn::GetLane(value);
-    }
-  }
-  HWY_INLINE float total() const { return hn::GetLane(hn::SumOfLanes(RowVector(), wide)) + rest; }
-};
-
 template <typename T>
 void normalise_row(const ImageShape& shape, const LayerNormForward& of, std::int64_t row) {
-  const std::int64_t first = row_offset(shape, row);
+  const std::int64_t first = shape.row_offset(row);
   const T* x = static_cast<const T*>(of.x) + first;
   T* y = static_cast<T*>(of.y) + first;
   const auto count = static_cast<float>(shape.channels);
@@ -110,7 +70,7 @@ void normalise_row(const ImageShape& shape, const LayerNormForward& of, std::int
 template <typename T>
 void normalise_back_row(const ImageShape& shape, const LayerNormBackward& of, std::int64_t row,
                         float* dgamma, float* dbeta) {
-  const std::int64_t first = row_offset(shape, row);
+  const std::int64_t first = shape.row_offset(row);
   const T* x = static_cast<const T*>(of.x) + first;
   const T* dy = static_cast<const T*>(of.dy) + first;
   T* dx = static_cast<T*>(of.dx) + first;
@@ -142,7 +102,7 @@ void normalise_back_row(const ImageShape& shape, const LayerNormBackward& of, st
 
 template <typename T>
 void weigh_row(const ImageShape& shape, const ChannelWeights& of, std::int64_t row) {
-  const std::int64_t first = row_offset(shape, row);
+  const std::int64_t first = shape.row_offset(row);
   const T* x = static_cast<const T*>(of.x) + first;
   T* y = static_cast<T*>(of.y) + first;
   for_channels(shape, [&](std::int64_t c, std::int64_t at, auto d) HWY_ATTR {
@@ -153,7 +113,7 @@ void weigh_row(const ImageShape& shape, const ChannelWeights& of, std::int64_t r
 template <typename T>
 void weigh_back_row(const ImageShape& shape, const ChannelWeightsBackward& of, std::int64_t row,
                     float* dweights) {
-  const std::int64_t first = row_offset(shape, row);
+  const std::int64_t first = shape.row_offset(row);
   const T* x = static_cast<const T*>(of.x) + first;
   const T* dy = static_cast<const T*>(of.dy) + first;
   T* dx = static_cast<T*>(of.dx) + first;

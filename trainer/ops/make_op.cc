@@ -49,6 +49,13 @@ struct Maker {
   OpPointer operator()(const nn::ChannelScale&) const {
     return make_channel_scale(lowering, group);
   }
+  OpPointer operator()(const nn::Tokens&) const { return make_tokens(lowering, group); }
+  OpPointer operator()(const nn::Attention& layer) const {
+    return make_attention(lowering, group, layer);
+  }
+  OpPointer operator()(const nn::TakeToken& layer) const {
+    return make_take_token(lowering, group, layer);
+  }
   OpPointer operator()(const nn::Relu&) const { return make_relu(lowering, group); }
   OpPointer operator()(const nn::Add&) const { return make_add(lowering, group); }
   OpPointer operator()(const nn::Dropout& layer) const {
@@ -73,6 +80,22 @@ struct Maker {
 
 OpPointer make_op(Lowering& lowering, const nn::Group& group) {
   return std::visit(Maker{lowering, group}, lowering.node(group.head).layer);
+}
+
+ImageShape image_shape(const Context& context, const nn::Shape& shape) {
+  const std::int64_t channels = shape[0];
+  if (shape.size() == 1)
+    return {.images = context.batch_size,
+            .blocks = 1,
+            .pixels = 1,
+            .block = channels,
+            .channels = channels};
+  return {.images = context.batch_size,
+          .blocks = context.layout.blocks_of(channels),
+          .pixels = shape[1] * shape[2],
+          .block = context.layout.block_of(channels),
+          .channels = channels,
+          .channels_last = context.layout.channels_last()};
 }
 
 DataType result_type(const Lowering& lowering, const nn::Group& group) {

@@ -184,6 +184,11 @@ dnnl::resampling_backward::primitive_desc resampling_back(
                                                   of.dx, of.dy);
 }
 
+dnnl::matmul::primitive_desc matrix_product(const Context& context, const Desc& a, const Desc& b,
+                                            const Desc& product) {
+  return describe<dnnl::matmul>(context, user_scratchpad(), a, b, product);
+}
+
 #if DNNL_VERSION_MAJOR >= 3
 dnnl::eltwise_forward::primitive_desc eltwise(const Context& context, dnnl::algorithm algorithm,
                                               float alpha, const Desc& x, const Desc& y) {

@@ -11,30 +11,13 @@
 namespace millrace::trainer::ops {
 namespace {
 
-/// Features are images of one pixel, in one block.
-ImageShape rows_shape(const Context& context, const nn::Shape& shape) {
-  const std::int64_t channels = shape[0];
-  if (shape.size() == 1)
-    return {.images = context.batch_size,
-            .blocks = 1,
-            .pixels = 1,
-            .block = channels,
-            .channels = channels};
-  return {.images = context.batch_size,
-          .blocks = context.layout.blocks_of(channels),
-          .pixels = shape[1] * shape[2],
-          .block = context.layout.block_of(channels),
-          .channels = channels,
-          .channels_last = context.layout.channels_last()};
-}
-
 /// What both have: one input, a result of its shape, a gradient that may take its place.
 class RowOp : public Op {
  public:
   RowOp(Lowering& lowering, const nn::Group& group)
       : node_(lowering.node(group.head)),
         storage_(storage_of(lowering.context())),
-        shape_(rows_shape(lowering.context(), node_.shape)),
+        shape_(image_shape(lowering.context(), node_.shape)),
         x_(lowering.unrounded_value(node_.inputs[0])),
         y_(lowering.make(lowering.gradient_desc({group.result}))) {
     y_.rounded = true;

@@ -101,7 +101,11 @@ struct ImageShape {
   std::int64_t channels = 0;
   bool channels_last = false;
 
-  std::int64_t rows() const { return images * pixels; }  ///< of channels-last images
+  std::int64_t rows() const { return images * pixels; }  ///< pixels of all images, in order
+  /// Where in the memory a row's first block begins; the next one begins pixels * block further on.
+  std::int64_t row_offset(std::int64_t row) const {
+    return (row / pixels * blocks * pixels + row % pixels) * block;
+  }
 };
 
 /// Zeros in the last block's padding.

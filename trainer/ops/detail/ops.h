@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "trainer/nn/fusion.h"
+#include "trainer/ops/detail/kernels.h"
 #include "trainer/ops/detail/lowering.h"
 
 namespace millrace::trainer::ops {
@@ -18,6 +19,9 @@ OpPointer make_linear(Lowering& lowering, const nn::Group& group, const nn::Line
 OpPointer make_batch_norm(Lowering& lowering, const nn::Group& group, const nn::BatchNorm& layer);
 OpPointer make_layer_norm(Lowering& lowering, const nn::Group& group, const nn::LayerNorm& layer);
 OpPointer make_channel_scale(Lowering& lowering, const nn::Group& group);
+OpPointer make_tokens(Lowering& lowering, const nn::Group& group);
+OpPointer make_take_token(Lowering& lowering, const nn::Group& group, const nn::TakeToken& layer);
+OpPointer make_attention(Lowering& lowering, const nn::Group& group, const nn::Attention& layer);
 OpPointer make_add(Lowering& lowering, const nn::Group& group);
 OpPointer make_relu(Lowering& lowering, const nn::Group& group);
 OpPointer make_dropout(Lowering& lowering, const nn::Group& group, const nn::Dropout& layer);
@@ -45,6 +49,9 @@ class OutputOp : public Op {
   virtual dnnl::memory gradient() const = 0;
 };
 std::unique_ptr<OutputOp> make_output(Lowering& lowering, nn::Value value);
+
+/// Of a value in a plan's own layout; features are images of one pixel, in one block.
+ImageShape image_shape(const Context& context, const nn::Shape& shape);
 
 /// The type of an op's result: float32 if its only use is as a graph's output.
 DataType result_type(const Lowering& lowering, const nn::Group& group);

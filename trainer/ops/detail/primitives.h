@@ -82,6 +82,10 @@ dnnl::inner_product_backward_data::primitive_desc inner_product_data(
     const Context& context, const Operands& operands,
     const dnnl::inner_product_forward::primitive_desc& forward);
 
+/// Products of a batch of matrices: (N, I, K) and (N, K, J) to (N, I, J).
+dnnl::matmul::primitive_desc matrix_product(const Context& context, const Desc& a, const Desc& b,
+                                            const Desc& product);
+
 /// What a backward pass without weights reads and writes: a value (the result for softmax, else the
 /// input), its gradient, and that of the result.
 struct Gradients {

@@ -9,7 +9,9 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "trainer/ops/detail/kernels.h"
 
@@ -88,6 +90,40 @@ HWY_INLINE void for_lanes(std::int64_t block, const F& f) {
   for (; lane + step <= block; lane += step) f(lane, d);
   for (; lane < block; ++lane) f(lane, hn::CappedTag<float, 1>());
 }
+
+using RowVector = hn::CappedTag<float, 8>;  // divides both sizes of blocks
+
+// Calls f(channel, offset in the row, vector): whole vectors, then the rest one by one.
+template <class F>
+HWY_INLINE void for_channels(const ImageShape& shape, const F& f) {
+  const RowVector d;
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t b = 0; b < shape.blocks; ++b) {
+    const std::int64_t first = b * shape.block;
+    const std::int64_t offset = first * shape.pixels;
+    const std::int64_t count = std::min(shape.block, shape.channels - first);
+    std::int64_t lane = 0;
+    for (; lane + step <= count; lane += step) f(first + lane, offset + lane, d);
+    for (; lane < count; ++lane) f(first + lane, offset + lane, hn::CappedTag<float, 1>());
+  }
+}
+
+struct RowSum {
+  hn::Vec<RowVector> wide;
+  float rest = 0;
+
+  // Not the implicit one, which would be compiled for the baseline.
+  HWY_INLINE RowSum() : wide(hn::Zero(RowVector())) {}
+  template <class D>
+  HWY_INLINE void add(D, hn::Vec<D> value) {
+    if constexpr (std::is_same_v<D, RowVector>) {
+      wide = hn::Add(wide, value);
+    } else {
+      rest += hn::GetLane(value);
+    }
+  }
+  HWY_INLINE float total() const { return hn::GetLane(hn::SumOfLanes(RowVector(), wide)) + rest; }
+};
 
 }  // namespace millrace::trainer::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
