@@ -1,23 +1,31 @@
-// millrace view: a PNG sheet of samples as a model would see them, with their labels.
+// millrace view: a PNG sheet of samples as a model would see them, with their labels; or a page of
+// the whole set.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 
 #include "decode/text.h"
 #include "decode/transforms.h"
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
+#include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/read_options.h"
 #include "tools/stream_cursor.h"
+#include "tools/task_arena.h"
 #include "tools/values.h"
 #include "tools/view/picture.h"
 #include "tools/view/sample_view.h"
+#include "tools/view/set_page.h"
+#include "tools/view/set_survey.h"
 #include "tools/view/sheet.h"
 #include "tools/view/visible.h"
 #include "wds/sample_stream.h"
@@ -29,53 +37,52 @@ namespace {
 constexpr std::size_t kShuffleShards = 16;
 constexpr std::int64_t kSheetShuffle = 100;
 constexpr int kDefaultSize = 224;
+constexpr std::size_t kSheetSamples = 36;
+constexpr std::size_t kPagePictures = 120;
+constexpr std::size_t kMostPagePictures = 2'000;
 
 class ViewCommand final : public Command {
  public:
   std::string name() const override { return "view"; }
-  std::string summary() const override { return "Draws samples as a model would see them"; }
+  std::string summary() const override {
+    return "Draws samples as a model would see them, or a page of a whole set";
+  }
   std::string example() const override {
     return "  millrace view 'train-{000000..000019}.tar' -o seen.png --size 32 --augment hflip "
            "\\\n      --shuffle-seed 7\n"
            "  millrace view train-000000.tar -o stored.png --raw --count 100\n"
            "  millrace view train-000000.tar -o pairs.png --fields jpg,mask.png,depth.png\n"
-           "  millrace view coco-000000.tar -o boxes.png --boxes json --augment rrc-flip\n";
+           "  millrace view coco-000000.tar -o boxes.png --boxes json --augment rrc-flip\n"
+           "  millrace view 'train-{000000..000019}.tar' --html train.html --against "
+           "val-000000.tar\n";
   }
 
   std::vector<const Table*> tables() const override { return {&decode::standard_transforms()}; }
   void declare(CLI::App& app) override {
     read_.declare(app);
-    read_.declare_join(app);
-    app.add_option(
-           "-o,--output", output_,
-           "The picture to write, as its suffix says (.png, .jpg, .ppm); a file, or an s3:// or "
-           "gs:// url")
-        ->required()
-        ->type_name("FILE.png");
-    app.add_option("--count", count_, "Samples to show")->transform(whole_number(1, 10'000));
-    app.add_option("--columns", columns_, "Samples in a row; 0: as many as rows")
-        ->transform(whole_number(0, 1'000));
+    on_fault_ = app.get_option("--on-fault");
+    app.add_option("--count", count_,
+                   "Samples to show [36; with --html 120, at most 2000, evenly through the set]")
+        ->transform(whole_number(1, 10'000));
     app.add_option("--fields", view_.fields,
                    "Pictures of a sample, side by side: the image, then masks and others; a;b: "
-                   "whichever it has")
+                   "whichever it has; --html takes the first")
         ->delimiter(',')
         ->type_name("SUFFIX,..");
-    app.add_option("--boxes", view_.boxes,
-                   "Draw the boxes of objects in this member, JSON as create --from-json writes it")
-        ->type_name("SUFFIX");
-    app.add_flag("--raw", view_.raw, "Draw images as stored, shrunk to 512 pixels at most");
-    app.add_flag("--eval", view_.evaluation, "Use evaluation's transforms: nothing random");
-    app.add_option("--seed", view_.seed, "Seed of the random transforms")->transform(seed_number());
-    app.add_option("--shuffle-seed", shuffle_,
-                   "Choose samples at random, by this seed, instead of the first ones")
-        ->transform(seed_number())
-        ->type_name("SEED");
-    app.add_flag("--force", force_, "Replace an existing picture");
-    view_.images.declare_shape(app);
-    view_.images.declare_reading(app);
+    app.add_flag("--force", force_, "Replace an existing picture or page");
+    declare_page(app);
+    const std::size_t declared = app.get_options().size();
+    declare_sheet(app);
+    const auto options = app.get_options();
+    for (std::size_t i = declared; i < options.size(); ++i) page_->excludes(options[i]);
   }
 
   void check() override {
+    require(output_.empty() == !html_.empty(),
+            "view needs a file to write: -o FILE.png, or --html FILE");
+    if (!html_.empty()) return check_page();
+    require(against_.empty() && limit_ == 0 && threads_ == 0,
+            "--against, --limit and --threads are for --html");
     settle();
     read_.check();
     check_picture_name(output_);
@@ -84,6 +91,7 @@ class ViewCommand final : public Command {
 
   void run(Context& context) override {
     read_.attach(context);
+    if (!html_.empty()) return draw_page(context);
     const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
     const auto opener = read_.opener();
     names_ = read_label_map(*opener, shards->front());
@@ -102,6 +110,122 @@ class ViewCommand final : public Command {
   }
 
  private:
+  void declare_page(CLI::App& app) {
+    page_ = app.add_option("--html", html_,
+                           "Write a page of the whole set instead: pictures, histograms, "
+                           "duplicates, outliers, broken samples; one file that fetches nothing. "
+                           "Damaged samples are skipped, unless --on-fault says otherwise")
+                ->type_name("FILE");
+    app.add_option("--against", against_,
+                   "With --html: another set, such as the one to evaluate on; the page shows which "
+                   "pictures are in both")
+        ->type_name("SPEC")
+        ->allow_extra_args(false);
+    app.add_option("--limit", limit_, "With --html: maximum samples to read of each set; 0: all")
+        ->transform(whole_number(0));
+    app.add_option("--threads", threads_, "With --html: decoding threads; 0: one per core")
+        ->transform(whole_number(0, kMaxThreads))
+        ->check(own_of_process());
+  }
+
+  /// What only a sheet of samples has.
+  void declare_sheet(CLI::App& app) {
+    app.add_option(
+           "-o,--output", output_,
+           "The picture to write, as its suffix says (.png, .jpg, .ppm); a file, or an s3:// or "
+           "gs:// url")
+        ->type_name("FILE.png");
+    read_.declare_join(app);
+    app.add_option("--columns", columns_, "Samples in a row; 0: as many as rows")
+        ->transform(whole_number(0, 1'000));
+    app.add_option("--boxes", view_.boxes,
+                   "Draw the boxes of objects in this member, JSON as create --from-json writes it")
+        ->type_name("SUFFIX");
+    app.add_flag("--raw", view_.raw, "Draw images as stored, shrunk to 512 pixels at most");
+    app.add_flag("--eval", view_.evaluation, "Use evaluation's transforms: nothing random");
+    app.add_option("--seed", view_.seed, "Seed of the random transforms")->transform(seed_number());
+    app.add_option("--shuffle-seed", shuffle_,
+                   "Choose samples at random, by this seed, instead of the first ones")
+        ->transform(seed_number())
+        ->type_name("SEED");
+    view_.images.declare_shape(app);
+    view_.images.declare_reading(app);
+  }
+
+  void check_page() {
+    require(count_.value_or(0) <= kMostPagePictures, "--html shows 2000 pictures at most");
+    read_.check();
+    if (!against_.empty()) read_.check(against_);
+    check_output_file(html_, replace());
+  }
+
+  void draw_page(Context& context) {
+    const auto opener = read_.opener();
+    SetPage page;
+    page.surveys.push_back(survey(read_.specs(), context, page));
+    page.class_names = read_label_map(*opener, page.surveys.front().shards.front().url);
+    if (!against_.empty()) page.surveys.push_back(survey(against_, context, page));
+    find_what_to_show(page, count_.value_or(kPagePictures));
+    read_page_thumbnails(page, {.opener = *opener,
+                                .stop = context.stop,
+                                .tolerate_truncated = read_.tolerate_truncated(),
+                                .threads = threads_});
+    const std::string text = set_page(page);
+    const auto sink = open_output_file(*opener, html_, replace());
+    sink->write(std::as_bytes(std::span(text)));
+    sink->finish();
+    print_page(page, text.size(), context);
+  }
+
+  /// Of the set that `specs` name, which `page` does then too.
+  SetSurvey survey(const std::vector<std::string>& specs, const Context& context,
+                   SetPage& page) const {
+    std::string named;
+    for (const std::string& spec : specs)
+      named += (named.empty() ? "" : " ") + printable_spec(spec);
+    page.specs.push_back(named);
+    wds::FaultPolicy policy = read_.policy();
+    if (on_fault_->count() == 0) policy.on_fault = wds::OnFault::kSkip;
+    return survey_set({.shards = read_.shards(specs),
+                       .opener = *read_.opener(),
+                       .policy = policy,
+                       .log = context.log,
+                       .stop = context.stop,
+                       .suffixes = view_.fields.front(),
+                       .tolerate_truncated = read_.tolerate_truncated(),
+                       .limit = limit_,
+                       .threads = threads_,
+                       .set = static_cast<std::uint32_t>(page.surveys.size()),
+                       .terminal = context.terminal});
+  }
+
+  void print_page(const SetPage& page, std::size_t bytes, Context& context) const {
+    const SetSurvey& set = page.surveys.front();
+    const std::string place = io::printable_url(html_);
+    if (!context.json) {
+      std::string said = fmt::format(
+          "{}: {}, {} broken, {} with the same bytes as another, {} alike", place,
+          counted(set.samples(), "sample"), set.broken, surplus(page.copies), surplus(page.alike));
+      if (page.has_two_sets())
+        said += fmt::format(", {} in both sets and {} alike", page.leaked_copies.size(),
+                            page.leaked_alike.size());
+      context.out.line(fmt::format("{}; {:.0f} kB", said, 1e-3 * static_cast<double>(bytes)));
+      return;
+    }
+    nlohmann::ordered_json line = {{"file", place},
+                                   {"bytes", bytes},
+                                   {"samples", set.samples()},
+                                   {"pictures", set.num_pictures()},
+                                   {"broken", set.broken},
+                                   {"same_bytes", surplus(page.copies)},
+                                   {"alike", surplus(page.alike)}};
+    for (const Outliers& kind : page.outliers) line["outliers"][kind.name] = kind.pictures.size();
+    if (page.has_two_sets())
+      line.update(
+          {{"in_both", page.leaked_copies.size()}, {"alike_in_both", page.leaked_alike.size()}});
+    context.out.line(json_text(line));
+  }
+
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
 
   void settle() {
@@ -115,8 +239,10 @@ class ViewCommand final : public Command {
 
   std::vector<StreamCursor> open(std::shared_ptr<const std::vector<std::string>> shards,
                                  wds::FaultLedger& ledger, const std::stop_token& stop) const {
-    const std::size_t count = shuffle_ ? std::min({kShuffleShards, shards->size(), count_}) : 1;
-    wds::StreamSpec spec{.shards = std::move(shards), .num_streams = static_cast<int>(count)};
+    const std::size_t streams_wanted =
+        shuffle_ ? std::min({kShuffleShards, shards->size(), count()}) : 1;
+    wds::StreamSpec spec{.shards = std::move(shards),
+                         .num_streams = static_cast<int>(streams_wanted)};
     if (const auto joins = read_.joins(); !joins.empty())
       spec.joins = std::make_shared<const wds::Joins>(*spec.shards, joins);
     if (shuffle_)
@@ -136,7 +262,7 @@ class ViewCommand final : public Command {
         const wds::Sample* sample = stream.next();
         if (sample == nullptr) continue;
         found = true;
-        if (!add_cell(*sample, ledger, cells) || cells.size() == count_) return cells;
+        if (!add_cell(*sample, ledger, cells) || cells.size() == count()) return cells;
       }
     }
     return cells;
@@ -173,6 +299,8 @@ class ViewCommand final : public Command {
     return class_legend(palette, names_);
   }
 
+  std::size_t count() const { return count_.value_or(kSheetSamples); }
+
   int columns(std::size_t cells) const {
     if (columns_ > 0) return columns_;
     return static_cast<int>(std::ceil(std::sqrt(static_cast<double>(cells))));
@@ -197,10 +325,16 @@ class ViewCommand final : public Command {
   ReadOptions read_;
   SampleViewOptions view_;
   std::string output_;
-  std::size_t count_ = 36;
+  std::optional<std::size_t> count_;
   int columns_ = 0;
   std::optional<std::uint64_t> shuffle_;
   bool force_ = false;
+  CLI::Option* on_fault_ = nullptr;  ///< of the app, as the next
+  CLI::Option* page_ = nullptr;
+  std::string html_;
+  std::vector<std::string> against_;
+  std::uint64_t limit_ = 0;
+  int threads_ = 0;
   std::vector<std::string> names_;
   bool shows_classes_ = false;
 };

@@ -47,7 +47,7 @@ from millrace.errors import (
 )
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
-from millrace.program import Picture, ProgramError, train, view
+from millrace.program import Page, Picture, ProgramError, train, view, view_html
 from millrace.shard_writer import ShardWriter
 from millrace.tokens import Tokens
 from millrace.transforms import *  # noqa: F403
@@ -80,6 +80,7 @@ __all__ = [
     "Mix",
     "NotFiniteError",
     "NotFoundError",
+    "Page",
     "PairedImages",
     "PermissionDeniedError",
     "Picture",
@@ -99,5 +100,6 @@ __all__ = [
     "Verdict",
     "train",
     "view",
+    "view_html",
 ]
 __all__ += _transforms

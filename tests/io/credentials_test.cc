@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "io/base/base64.h"
 #include "io/base/error.h"
 #include "io/detail/stores/aws_credentials.h"
-#include "io/detail/stores/base64.h"
 #include "io/detail/stores/google_credentials.h"
 #include "io/detail/stores/xml.h"
 #include "io/opener.h"

@@ -125,6 +125,18 @@ def test_every_option_says_what_it_means() -> None:
             assert member.startswith("_") or value.__doc__, f"{name}.{member}"
 
 
+def test_a_page_of_a_set_is_a_frame_in_a_notebook(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    page = mr.view_html(spec, count=5)
+    assert page.text.count("<img ") >= 5
+    frame = page._repr_html_()
+    assert frame.startswith('<iframe sandbox=""') and "<img" not in frame
+    page.save(tmp_path / "set.html")
+    assert (tmp_path / "set.html").read_text() == page.text
+    with pytest.raises(mr.ProgramError):
+        mr.view_html(spec, raw=True)
+
+
 def test_a_view_of_a_pipeline_needs_no_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

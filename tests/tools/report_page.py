@@ -1,8 +1,10 @@
-"""Reads a page of `millrace report` as strictly as a parser can, and compares it with metrics.jsonl.
+"""Reads a page of `millrace report` or `view --html` as strictly as a parser can, and compares a report with
+metrics.jsonl.
 
-    report_page.py PAGE METRICS     prints one JSON object: titles of points, tables, texts
+    report_page.py PAGE [METRICS]     prints one JSON object: titles of points, tables, texts, pictures' alt texts
 """
 
+import base64
 import html.parser
 import json
 import re
@@ -12,7 +14,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 ALLOWED = {"html", "head", "meta", "title", "style", "body", "header", "main", "footer", "nav", "a",
            "section", "h1", "h2", "h3", "p", "b", "span", "small", "code", "ul", "li", "dl", "dt",
            "dd", "div", "figure", "figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg",
-           "line", "path", "circle", "text"}
+           "line", "path", "circle", "text", "img"}
 
 
 def fail(message):
@@ -24,7 +26,7 @@ class Page(html.parser.HTMLParser):
         super().__init__(convert_charrefs=True)
         self.open, self.ids, self.hrefs, self.labels = [], set(), [], []
         self.titles, self.rows, self.texts, self.styles, self.svgs = [], [], [], [], 0
-        self.headings = []
+        self.headings, self.alts = [], []
 
     def handle_starttag(self, tag, attrs):
         if tag not in ALLOWED:
@@ -32,7 +34,11 @@ class Page(html.parser.HTMLParser):
         names = dict(attrs)
         if len(names) < len(attrs):
             fail(f"an attribute twice: {attrs}")
+        if tag == "img":
+            self.check_picture(names)
         for name, value in attrs:
+            if tag == "img" and name == "src":
+                continue
             if name in ("src", "srcset", "data", "action", "style") and not (
                     name == "style" and re.fullmatch(r"width:[0-9.]+%", value)):
                 fail(f"{name}={value}")
@@ -56,6 +62,16 @@ class Page(html.parser.HTMLParser):
             self.rows[-1].append("")
         if tag not in VOID:
             self.open.append(tag)
+
+    def check_picture(self, names):
+        head = "data:image/jpeg;base64,"
+        if not names["src"].startswith(head):
+            fail(f"a picture from {names['src'][:80]}")
+        if not base64.b64decode(names["src"][len(head):], validate=True).startswith(b"\xff\xd8\xff"):
+            fail("a picture that is no JPEG")
+        if not names.get("alt") or not int(names["width"]) or not int(names["height"]):
+            fail("a picture without a description or size")
+        self.alts.append(names["alt"])
 
     def handle_startendtag(self, tag, attrs):
         self.handle_starttag(tag, attrs)
@@ -132,7 +148,7 @@ def main():
     check(page, text)
     epochs = compare(page, sys.argv[2]) if len(sys.argv) > 2 else {}
     print(json.dumps({"titles": page.titles, "rows": page.rows, "text": " ".join(page.texts),
-                      "headings": page.headings, "pictures": page.svgs, "epochs": len(epochs)}))
+                      "headings": page.headings, "alts": page.alts, "pictures": page.svgs, "epochs": len(epochs)}))
 
 
 main()

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tools/pages.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {
@@ -17,16 +18,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-nlohmann::json parse_page(const std::string& page, const std::string& metrics = "") {
-  std::vector<std::string> words = {"/usr/bin/python3", "tests/tools/report_page.py", page};
-  if (!metrics.empty()) words.push_back(metrics);
-  const ProcessResult result = run_process(words);
-  EXPECT_EQ(result.status, 0) << result.err;
-  return result.status == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
-}
-
-std::string text_of(const nlohmann::json& page) { return page.value("text", ""); }
 
 class Report : public ::testing::Test {
  protected:
@@ -146,23 +137,10 @@ TEST_F(Report, ShowsARunThatWasStopped) {
   EXPECT_THAT(text_of(page), HasSubstr("stopped by max-time"));
 }
 
-/// What a browser makes of the page in a window `width` pixels wide: as wide as it is.
 TEST_F(Report, FitsATelephoneAndAWideWindow) {
-  const std::string browser = "/usr/bin/chromium";
-  if (!std::filesystem::exists(browser)) GTEST_SKIP() << "no " << browser;
+  if (!std::filesystem::exists(kBrowser)) GTEST_SKIP() << "no " << kBrowser;
   train("run", {"--epochs", "3", "--devices", "2"});
-  std::string page = read_file(dir_ / "run/report.html");
-  page.insert(page.find("</body>"),
-              "<script>document.title=document.documentElement.scrollWidth+' of '+innerWidth"
-              "</script>");
-  write_file(dir_ / "measured.html", page);
-  for (const std::string width : {"500", "1600"}) {
-    const ProcessResult result = run_process(
-        {browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-         "--user-data-dir=" + (dir_ / "profile"), "--window-size=" + width + ",2000", "--dump-dom",
-         "file://" + (dir_ / "measured.html")});
-    EXPECT_THAT(result.out, HasSubstr("<title>" + width + " of " + width + "</title>"));
-  }
+  expect_fits_windows(dir_, read_file(dir_ / "run/report.html"));
 }
 
 }  // namespace

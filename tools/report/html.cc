@@ -105,4 +105,17 @@ std::string section(std::string_view id, std::string_view title, const std::stri
       escaped(id), escaped(title), content);
 }
 
+std::string tile(std::string_view name, std::string_view value, std::string_view note) {
+  return fmt::format("<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>", escaped(name),
+                     escaped(value), escaped(note));
+}
+
+std::string document(std::string_view title, std::string_view style, const std::string& body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+      "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{} - "
+      "millrace</title>\n<style>{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
+      escaped(title), style, body);
+}
+
 }  // namespace millrace::tools::html

@@ -31,7 +31,12 @@ struct Column {
 /// A table; cells are HTML, titles are text.
 std::string table(const std::vector<Column>& columns,
                   const std::vector<std::vector<std::string>>& rows);
+/// An entry of a list with the class `tiles`: a value with its name and a remark.
+std::string tile(std::string_view name, std::string_view value, std::string_view note);
 /// <section> with a heading; `title` is text, `content` HTML.
 std::string section(std::string_view id, std::string_view title, const std::string& content);
+
+/// A whole document; `title` is text, `style` CSS, `body` HTML.
+std::string document(std::string_view title, std::string_view style, const std::string& body);
 
 }  // namespace millrace::tools::html

@@ -19,6 +19,7 @@ namespace {
 
 using html::escaped;
 using html::section;
+using html::tile;
 using Points = std::vector<std::pair<double, double>>;
 
 struct StepPart {
@@ -69,11 +70,6 @@ std::string run_state(const RunRecord& run) {
   const std::string by = text_in(run.end, "stopped_by");
   if (by.empty()) return "<span class=\"state good\">all epochs done</span>";
   return fmt::format("<span class=\"state\">stopped by {}</span>", escaped(by));
-}
-
-std::string tile(const std::string& name, const std::string& value, const std::string& note) {
-  return fmt::format("<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>", escaped(name),
-                     escaped(value), escaped(note));
 }
 
 /// What is a share is said in percent.
@@ -543,12 +539,7 @@ std::string notes(const std::vector<RunRecord>& runs) {
 }  // namespace
 
 std::string report_page(const std::vector<RunRecord>& runs) {
-  std::string title = runs.size() == 1 ? runs.front().name : counted(runs.size(), "run");
-  std::string text = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-      "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{} - "
-      "millrace</title>\n<style>{}</style>\n</head>\n<body>\n",
-      escaped(title), kReportStyle);
+  const std::string title = runs.size() == 1 ? runs.front().name : counted(runs.size(), "run");
   std::string links = "<a href=\"#curves\">Curves</a>";
   std::string sections = curves(runs);
   for (const Part& part : kParts) {
@@ -557,10 +548,11 @@ std::string report_page(const std::vector<RunRecord>& runs) {
     links += fmt::format("<a href=\"#{}\">{}</a>", part.id, part.link);
     sections += section(part.id, part.title, content);
   }
-  text += head(runs, "<nav aria-label=\"Parts of this page\">" + links + "</nav>\n") + "<main>\n" +
-          sections;
-  return text + "</main>\n<footer>\n" + notes(runs) +
-         "<p>Drawn by millrace report from the runs' folders.</p>\n</footer>\n</body>\n</html>\n";
+  const std::string navigation = "<nav aria-label=\"Parts of this page\">" + links + "</nav>\n";
+  return html::document(title, kReportStyle,
+                        head(runs, navigation) + "<main>\n" + sections + "</main>\n<footer>\n" +
+                            notes(runs) +
+                            "<p>Drawn by millrace report from the runs' folders.</p>\n</footer>\n");
 }
 
 }  // namespace millrace::tools

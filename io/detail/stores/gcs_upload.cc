@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "io/base/base64.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
 #include "io/detail/http/url.h"
-#include "io/detail/stores/base64.h"
 
 namespace millrace::io::detail {
 namespace {

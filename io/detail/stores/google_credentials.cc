@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/base64.h"
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
 #include "io/detail/http/http_call.h"
 #include "io/detail/http/url.h"
-#include "io/detail/stores/base64.h"
 #include "io/opener.h"
 
 namespace millrace::io::detail {

@@ -1,10 +1,10 @@
-#include "io/detail/stores/base64.h"
+#include "io/base/base64.h"
 
 #include <openssl/evp.h>
 
 #include <algorithm>
 
-namespace millrace::io::detail {
+namespace millrace {
 
 std::string base64(std::string_view bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // EVP_EncodeBlock ends it with a NUL
@@ -23,4 +23,4 @@ std::string base64_url(std::string_view bytes) {
   return text;
 }
 
-}  // namespace millrace::io::detail
+}  // namespace millrace

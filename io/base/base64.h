@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-namespace millrace::io::detail {
+namespace millrace {
 
 std::string base64(std::string_view bytes);
 /// With the alphabet for urls, and without padding.
 std::string base64_url(std::string_view bytes);
 
-}  // namespace millrace::io::detail
+}  // namespace millrace

@@ -1,0 +1,137 @@
+#include "tools/view/thumbnails.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "decode/encode.h"
+#include "io/base/base64.h"
+#include "io/base/error.h"
+#include "io/local_path.h"
+#include "tools/per_shard.h"
+#include "wds/member_name.h"
+#include "wds/shard_reader.h"
+
+namespace millrace::tools {
+namespace {
+
+// What is read rather than passed over by opening the shard again.
+constexpr std::uint64_t kReadOn = std::uint64_t{1} << 20;
+
+/// Some pictures of one shard, by their offsets.
+using Wanted = std::vector<const SurveyedPicture*>;
+using Drawn = std::vector<std::pair<const SurveyedPicture*, Thumbnail>>;
+
+Thumbnail thumbnail_of(const io::Bytes& encoded, bool tolerate_truncated) {
+  const decode::Image image = shrunk(
+      decode::decode_image(encoded, {.channels = 3, .tolerate_truncated = tolerate_truncated}),
+      Thumbnails::kSide);
+  const io::Bytes jpeg = decode::encode_jpeg(image, {.quality = 80});
+  const auto bytes = jpeg.span();
+  return {.width = image.width,
+          .height = image.height,
+          .base64 = base64({reinterpret_cast<const char*>(bytes.data()), bytes.size()})};
+}
+
+/// The wanted pictures of one shard.
+class ShardThumbnails {
+ public:
+  ShardThumbnails(const std::string& url, const ThumbnailInput& input) : url_(url), input_(input) {}
+
+  Drawn draw(const Wanted& wanted) {
+    Drawn drawn;
+    for (const SurveyedPicture* picture : wanted)
+      if (auto thumbnail = draw(*picture)) drawn.emplace_back(picture, std::move(*thumbnail));
+    return drawn;
+  }
+
+ private:
+  std::optional<Thumbnail> draw(const SurveyedPicture& picture) {
+    try {
+      const auto name = wds::split_member_name(picture.member);
+      const wds::Sample* sample = name ? find(picture.offset) : nullptr;
+      if (sample == nullptr || sample->key != name->key) return {};
+      const wds::Field* field = sample->find(name->suffix);
+      if (field == nullptr) return {};
+      return thumbnail_of(field->data, input_.tolerate_truncated);
+    } catch (const Error& fault) {
+      if (fault.code() == ErrorCode::kCancelled) throw;
+      return {};
+    }
+  }
+
+  /// Null: no sample begins there.
+  const wds::Sample* find(std::uint64_t offset) {
+    if (!is_near(offset)) open(offset);
+    while (sample_.offset < offset || sample_.fields.empty()) {
+      if (step()) continue;
+      reader_.reset();
+      return nullptr;
+    }
+    return sample_.offset == offset ? &sample_ : nullptr;
+  }
+
+  /// Whether the reader gets there without being opened again.
+  bool is_near(std::uint64_t offset) const {
+    if (!reader_ || sample_.offset > offset) return false;
+    return sample_.offset == offset || reader_->compressed() ||
+           offset < reader_->position() + kReadOn;
+  }
+
+  void open(std::uint64_t offset) {
+    sample_ = {};
+    reader_.emplace(input_.opener, url_,
+                    wds::ShardOptions{.lenient = true, .offset = offset, .stop = input_.stop});
+  }
+
+  /// Reads the next sample, past damaged ones; false at the end.
+  bool step() {
+    for (;;) {
+      try {
+        return reader_->next(sample_);
+      } catch (const Error& fault) {
+        if (fault.code() == ErrorCode::kCancelled) throw;
+        if (!reader_->can_continue()) return false;
+      }
+    }
+  }
+
+  const std::string& url_;
+  const ThumbnailInput& input_;
+  std::optional<wds::ShardReader> reader_;
+  wds::Sample sample_;
+};
+
+}  // namespace
+
+void Thumbnails::want(const SurveyedPicture& picture) { thumbnails_.try_emplace(&picture); }
+
+void Thumbnails::read(std::span<const SetSurvey> surveys, const ThumbnailInput& input) {
+  std::map<std::string, Wanted> wanted;
+  for (const auto& [picture, empty] : thumbnails_) {
+    const std::string& url = surveys[picture->set].shards[picture->shard].url;
+    if (io::can_reopen(url)) wanted[url].push_back(picture);
+  }
+  std::vector<std::string> urls;
+  for (auto& [url, pictures] : wanted) {
+    std::ranges::stable_sort(pictures, {}, &SurveyedPicture::offset);
+    urls.push_back(url);
+  }
+  std::size_t bytes = 0;
+  per_shard<Drawn>(
+      {.shards = urls, .threads = input.threads, .stop = input.stop},
+      [&](const std::string& url) { return ShardThumbnails(url, input).draw(wanted.at(url)); },
+      [&](Drawn drawn) {
+        for (auto& [picture, thumbnail] : drawn) {
+          bytes += thumbnail.base64.size();
+          if (bytes <= kMostBytes) thumbnails_.at(picture) = std::move(thumbnail);
+        }
+      });
+}
+
+const Thumbnail* Thumbnails::of(const SurveyedPicture& picture) const {
+  const auto found = thumbnails_.find(&picture);
+  return found == thumbnails_.end() || found->second.base64.empty() ? nullptr : &found->second;
+}
+
+}  // namespace millrace::tools

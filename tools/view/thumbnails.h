@@ -1,0 +1,57 @@
+// Thumbnails: some pictures of surveyed sets, small, as JPEG in base64: what a page shows without
+// fetching anything.
+//
+//   Thumbnails thumbnails;
+//   for (const SurveyedPicture* picture : shown) thumbnails.want(*picture);
+//   thumbnails.read(surveys, {.opener = *opener, .stop = stop});
+//   thumbnails.of(*picture);
+//
+// They are read again where the survey found them, those of a shard in one go where they are close
+// to each other or the shard is compressed. What cannot be read a second time, as standard
+// input, or is another sample by now, has no thumbnail.
+//
+// Buffers: one sample for each thread, kMostBytes of thumbnails. Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "io/opener.h"
+#include "tools/view/set_survey.h"
+
+namespace millrace::tools {
+
+struct Thumbnail {
+  int width = 0;
+  int height = 0;
+  std::string base64;  ///< of a JPEG file
+};
+
+struct ThumbnailInput {
+  const io::Opener& opener;
+  std::stop_token stop = {};
+  bool tolerate_truncated = false;
+  int threads = 0;  ///< 0: one per core
+};
+
+class Thumbnails {
+ public:
+  static constexpr int kSide = 128;
+  static constexpr std::size_t kMostBytes = std::size_t{24} << 20;
+
+  /// Lifetime: `picture` is referred to.
+  void want(const SurveyedPicture& picture);
+  /// Throws: Cancelled.
+  void read(std::span<const SetSurvey> surveys, const ThumbnailInput& input);
+  /// Null: there is none.
+  const Thumbnail* of(const SurveyedPicture& picture) const;
+
+ private:
+  std::map<const SurveyedPicture*, Thumbnail> thumbnails_;
+};
+
+}  // namespace millrace::tools
