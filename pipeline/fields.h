@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "decode/array.h"
+#include "decode/audio.h"
 #include "decode/boxes.h"
 #include "decode/codec.h"
 #include "decode/image_decoder.h"
@@ -147,6 +148,24 @@ struct TextField {
   std::optional<std::string> missing = {};
 };
 
+/// A part of a sound, WAV or FLAC: float32 (N, channels, samples), and `name`.length, int64 (N),
+/// how many samples of it are sound; zeros are behind them. Where the part begins is drawn by the
+/// field's name.
+struct AudioField {
+  std::string name = "audio";
+  std::string suffixes = "flac;wav";
+  /// The part's length: `seconds` times `rate` samples.
+  double seconds = 0;
+  /// Samples a second that it is resampled to.
+  int rate = 16'000;
+  /// 1: the mean of all channels; 2: as they are, or one twice.
+  int channels = 1;
+  decode::ClipPlace place = decode::ClipPlace::kRandom;
+  decode::AudioLimits limits = {};
+  /// A sample without the member has a sound of length 0; else that is a fault.
+  bool may_lack = false;
+};
+
 /// A NumPy array (`npy`) of this shape, converted to the dtype.
 struct ArrayField {
   std::string name = "array";
@@ -183,6 +202,6 @@ struct FunctionField {
 };
 
 using FieldSpec = std::variant<ImageField, PairedImagesField, LabelField, FloatsField, BoxesField,
-                               TextField, ArrayField, RawField, FunctionField>;
+                               TextField, AudioField, ArrayField, RawField, FunctionField>;
 
 }  // namespace millrace::pipeline

@@ -234,6 +234,27 @@ void bind_texts(nb::module_& module) {
       member("max_bytes", &RawField::max_bytes, "More of them are a fault."), missing_bytes());
 }
 
+constexpr const char* kPlaceDoc =
+    "Where it begins: \"random\", drawn anew in each epoch by the field's name; \"start\"; or "
+    "\"middle\", for evaluation.";
+constexpr const char* kMayLackDoc =
+    "A sample without the member has length 0; else that is a fault.";
+
+void bind_media(nb::module_& module) {
+  bind_struct<AudioField, 2>(
+      module, "Audio",
+      "A part of a sound, WAV or FLAC: under the key \"audio\" a batch has \"audio\", float32 (N, "
+      "channels, samples), and \"audio.length\", int64 (N), how many of seconds * rate samples are "
+      "sound; zeros are behind them. It needs libsndfile and libsamplerate when millrace is built.",
+      {}, member("seconds", &AudioField::seconds, "Length of the part."),
+      member("rate", &AudioField::rate, "Samples a second, to which it is resampled."),
+      member("channels", &AudioField::channels,
+             "1: the mean of all channels; 2: as they are, or one twice."),
+      word<decode::kClipPlaceWords>("place", &AudioField::place, kPlaceDoc),
+      member("suffixes", &AudioField::suffixes, kSuffixesDoc),
+      member("may_lack", &AudioField::may_lack, kMayLackDoc));
+}
+
 }  // namespace
 
 void bind_fields(nb::module_& module) {
@@ -241,6 +262,7 @@ void bind_fields(nb::module_& module) {
   bind_numbers(module);
   bind_boxes(module);
   bind_texts(module);
+  bind_media(module);
 }
 
 }  // namespace millrace::python

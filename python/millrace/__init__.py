@@ -9,6 +9,7 @@
 
 from millrace._core import (
     Array,
+    Audio,
     Boxes,
     ClassMask,
     DecodedPictures,
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "Audio",
     "Batch",
     "Boxes",
     "CancelledError",
