@@ -1,6 +1,7 @@
-# What reads sounds, each in a module of its own that is loaded when it is needed. Defines
-# millrace_sound_libraries, an interface target, where its libraries are found.
+# What reads sounds and films, each in a module of its own that is loaded when it is needed. Defines
+# millrace_sound_libraries and millrace_film_libraries, interface targets, where their libraries are found.
 set(MILLRACE_AUDIO AUTO CACHE STRING "Sounds by libsndfile and libsamplerate: ON, OFF, or AUTO, where they are installed")
+set(MILLRACE_VIDEO AUTO CACHE STRING "Films by FFmpeg's libraries: ON, OFF, or AUTO, where they are installed")
 
 # millrace_find_media(OPTION TARGET PACKAGES MODULE...): TARGET links the modules that pkg-config knows.
 # A wheel for other machines (tools/wheel.sh) has none of them.
@@ -23,6 +24,9 @@ endfunction()
 
 millrace_find_media(MILLRACE_AUDIO millrace_sound_libraries "libsndfile1-dev libsamplerate0-dev"
   "sndfile>=1.0.31" "samplerate>=0.2")
+# FFmpeg 5.0 and newer.
+millrace_find_media(MILLRACE_VIDEO millrace_film_libraries "libavformat-dev libavcodec-dev libswscale-dev"
+  "libavformat>=59" "libavcodec>=59" "libswscale>=6" "libavutil>=57")
 
 # millrace_media_module(TARGET SOURCE LIBRARIES): beside the programs, and installed beside millrace's libraries,
 # or into the Python package.

@@ -27,6 +27,7 @@
 #include "decode/image_decoder.h"
 #include "decode/limits.h"
 #include "decode/transforms.h"
+#include "decode/video.h"
 #include "wds/sample.h"
 
 namespace millrace::pipeline {
@@ -166,6 +167,23 @@ struct AudioField {
   bool may_lack = false;
 };
 
+/// A part of a film, MP4 or WebM: uint8 (N, frames, height, width, 3), and `name`.length, int64
+/// (N), how many of its pictures are the film's; zeros are behind them. Where the part begins is
+/// drawn by the field's name.
+struct VideoField {
+  std::string name = "video";
+  std::string suffixes = "mp4;webm";
+  std::int64_t frames = 0;
+  /// Of each picture; proportions are not kept.
+  decode::Extent size = {};
+  /// Pictures a second, of which each is what the film shows then; 0: those of the film.
+  double rate = 0;
+  decode::ClipPlace place = decode::ClipPlace::kRandom;
+  decode::VideoLimits limits = {};
+  /// A sample without the member has a film of length 0; else that is a fault.
+  bool may_lack = false;
+};
+
 /// A NumPy array (`npy`) of this shape, converted to the dtype.
 struct ArrayField {
   std::string name = "array";
@@ -201,7 +219,8 @@ struct FunctionField {
       decode;
 };
 
-using FieldSpec = std::variant<ImageField, PairedImagesField, LabelField, FloatsField, BoxesField,
-                               TextField, AudioField, ArrayField, RawField, FunctionField>;
+using FieldSpec =
+    std::variant<ImageField, PairedImagesField, LabelField, FloatsField, BoxesField, TextField,
+                 AudioField, VideoField, ArrayField, RawField, FunctionField>;
 
 }  // namespace millrace::pipeline

@@ -39,10 +39,10 @@ std::uint64_t bytes_value(const char* name, const BytesValue& given) {
 
 // RawField's values are lists, not arrays, but they share the batch's names.
 using NamedField = std::pair<std::vector<std::string>, pipeline::FieldSpec>;
-using FieldValue =
-    std::variant<pipeline::ImageField, pipeline::PairedImagesField, pipeline::LabelField,
-                 pipeline::FloatsField, pipeline::BoxesField, pipeline::TextField,
-                 pipeline::AudioField, pipeline::ArrayField, pipeline::RawField>;
+using FieldValue = std::variant<pipeline::ImageField, pipeline::PairedImagesField,
+                                pipeline::LabelField, pipeline::FloatsField, pipeline::BoxesField,
+                                pipeline::TextField, pipeline::AudioField, pipeline::VideoField,
+                                pipeline::ArrayField, pipeline::RawField>;
 using FieldValues = std::vector<std::pair<std::vector<std::string>, FieldValue>>;
 
 void check_name(const std::string& name) {

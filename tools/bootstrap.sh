@@ -7,7 +7,7 @@
 #   tools/bootstrap.sh --accelerators  that of the build, and XLA's C interface with a plugin for the CPU
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 #   tools/bootstrap.sh --arrow    that of the build, and Apache Arrow, for Parquet and Hugging Face's sets
-#   tools/bootstrap.sh --media    that of the build, and what reads sounds: libsndfile and libsamplerate
+#   tools/bootstrap.sh --media    that of the build, and what reads sounds and films: libsndfile, libsamplerate, FFmpeg
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ build=(
   python3-dev python3-venv
   dataset-fashion-mnist
 )
-media=(libsndfile1-dev libsamplerate0-dev)
+media=(libsndfile1-dev libsamplerate0-dev libavformat-dev libavcodec-dev libswscale-dev)
 tests=(
   libgtest-dev libgmock-dev nginx-light ca-certificates
   python3-numpy python3-pil python3-torch python3-torchvision libopenblas0-serial

@@ -15,8 +15,8 @@
 #include "decode/text.h"
 #include "decode/views_decoder.h"
 #include "io/base/hash.h"
-#include "pipeline/detail/audio_decoder.h"
 #include "pipeline/detail/boxes_decoder.h"
+#include "pipeline/detail/clip_decoder.h"
 #include "pipeline/detail/text_decoder.h"
 
 namespace millrace::pipeline::detail {
@@ -412,6 +412,7 @@ struct Compile {
   }
   Result operator()(const TextField& field) const { return compile_text(field); }
   Result operator()(const AudioField& field) const { return compile_audio(field); }
+  Result operator()(const VideoField& field) const { return compile_video(field); }
   Result operator()(const ArrayField& field) const { return std::make_unique<NpyDecoder>(field); }
   Result operator()(const RawField&) const { return nullptr; }
   Result operator()(const FunctionField& field) const {

@@ -31,6 +31,7 @@ from millrace._core import (
     Text,
     Tuning,
     Verdict,
+    Video,
 )
 from millrace._arrays import Batch
 from millrace.errors import (
@@ -99,6 +100,7 @@ __all__ = [
     "Tuning",
     "UnsupportedError",
     "Verdict",
+    "Video",
     "train",
     "view",
 ]

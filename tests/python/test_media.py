@@ -1,10 +1,12 @@
-"""Sounds: parts of WAV files, resampled."""
+"""Parts of sounds, resampled, and of films."""
 
 from __future__ import annotations
 
+import base64
 import io
 import pickle
 import wave
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +103,69 @@ def test_damaged_sounds_are_faults(tmp_path: Path, sounds: str) -> None:
         batch_of(sounds, mr.Audio())
     with pytest.raises(mr.InvalidArgumentError, match="must be one of random, start, middle"):
         mr.Audio(1, place="end")  # type: ignore[arg-type]
+
+
+# Six pictures of 16 x 32 in 0.6 s, MPEG-4 (tests/pipeline/film_writer.cc): grey at the left, which
+# grows lighter from picture to picture, white at the right.
+FILM = zlib.decompress(
+    base64.b85decode(
+        "c-nnaJ!lj`6n^`6o)F|Dr(EEK6Czk7;Sv?KP=nQh7HOg)Hgh+#WXaC$u`^lG>aeg8LB&EWY*GaqQA~Y>g~8S?g@u"
+        "if%E~gnH@nMCPLpBZym{}<_q~}nZvmhg>PLe}B@(~|(kM%EaB&d;s$nVw>b~Sm12~_cb_~^aZM5m{B|p8lyMHY2^"
+        "k_4<h2AH|yZv&sbDg~jXP!PJ>lIlq_)O)lg*b(XXNX91#Ou+{4*>6-Op*+<#xh&uaA0`9@Raw!0s6+nIk;=mUWOx"
+        "wi{DqBvUOZP(Ca3r_b(gfg`@NQH*X82X3SZ^wL;w#vC?A%@%jbUU6wpzgpz#n?&nb&u=>Rq^J_d#%SaY+Veh<ycG"
+        "6*e9t+yz?8&Gf;-a2OLuwy$mgli1Peo{5V`?LfTlv~~uXH!Y^{&#2TYJ7?n`DQSf-YWz4(iUKJ0?eCe;;Qi6j$c4"
+        "hr{6t!hF;>TPMkN?Kn=sN`Rg=GJg1t)90<}oZM+uzdx_Ss^h!$#tpPT-ey_v($$3vmlqb>?Fxb%m&(x9X<q+=j#4"
+        "Xa-ljZg#k>iY1+QHCy&^^&0m_x$7!%|%zrarweO2;R?E(;I&&pNgGkOkVkFAoB|8yZI3ZXR-)|Kuh7S9|?cY|x{p"
+        "Zii6P2;THE7)Ht8w_H*?(<RJkmt5^LWF1VZ)fF!v4$bmaLLs0FE?wGx&"
+    )
+)
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> str:
+    shard = write_set(tmp_path / "films.tar", [{"mp4": FILM}] * 4)
+    try:
+        batch_of(shard, mr.Video(1, 8))
+    except mr.UnsupportedError as error:
+        pytest.skip(str(error))
+    return shard
+
+
+def levels(film: Any) -> Any:
+    """Of the left halves of (frames, height, width, 3)."""
+    _, height, width, _ = film.shape
+    return film[:, height // 2, width // 4, 1].astype(int)
+
+
+DRAWN = [round((30 + 4 * number - 16) * 255 / 219) for number in range(6)]
+
+
+def test_films_are_the_pictures(films: str) -> None:
+    batch = batch_of(films, mr.Video(8, (8, 20), place="start"))
+    assert batch["voice"].dtype == np.uint8 and batch["voice"].shape == (4, 8, 8, 20, 3)
+    assert batch["voice.length"].tolist() == [6] * 4
+    for film in batch["voice"]:
+        assert np.abs(levels(film[:6]) - DRAWN).max() <= 2
+        assert (film[:6, :, 15:] > 250).all() and not film[6:].any()
+    slow = batch_of(films, mr.Video(3, 16, rate=5, place="middle"))
+    assert np.abs(levels(slow["voice"][0]) - DRAWN[::2]).max() <= 2
+
+
+def test_parts_of_films_are_drawn(films: str) -> None:
+    field = mr.Video(2, 16)
+    assert pickle.loads(pickle.dumps(field)) == field and "size=16" in repr(field)
+    firsts = set()
+    for seed in range(6):
+        for film in batch_of(films, field, shuffle=mr.Shuffle(seed=seed))["voice"]:
+            first = int(np.abs(np.array(DRAWN) - levels(film)[0]).argmin())
+            assert np.abs(levels(film) - DRAWN[first : first + 2]).max() <= 2
+            firsts.add(first)
+    assert firsts == {0, 1, 2, 3, 4}
+
+
+def test_damaged_films_are_faults(tmp_path: Path, films: str) -> None:
+    shard = write_set(tmp_path / "damaged.tar", [{"mp4": FILM}, {"mp4": FILM[:-9]}])
+    with pytest.raises(mr.TruncatedError, match="ends 9 bytes early.*001.mp4"):
+        batch_of(shard, mr.Video(2, 16))
+    with pytest.raises(mr.InvalidArgumentError, match="field voice: 0 frames of 16 x 16"):
+        batch_of(films, mr.Video(size=16))
