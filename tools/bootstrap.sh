@@ -79,6 +79,7 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
     fsspec==2024.9.0 transformers==4.44.2 tokenizers==0.19.1 huggingface_hub==0.24.7 safetensors==0.4.5 \
     regex==2024.9.11 tqdm==4.66.5 filelock packaging requests urllib3 certifi idna charset-normalizer \
     typing_extensions PyYAML tzdata pytz python-dateutil six
+  oracle sentencepiece "test of SentencePiece's tokens" sentencepiece==0.2.0
   oracle prometheus "tests of --metrics-listen" prometheus_client==0.26.0
   # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.
   oracle trainers "tests of docs/python-recipes.md" --no-deps \

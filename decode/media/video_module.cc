@@ -24,6 +24,8 @@ namespace {
 
 // No allocation of FFmpeg's is larger, whatever a film's index claims.
 constexpr std::size_t kMostAllocated = std::size_t{256} << 20U;
+// Of all pictures that are decoded for one part: some 8,000 of 1920 x 1080.
+constexpr std::int64_t kMostPixels = std::int64_t{16} << 30U;
 constexpr int kIoBytes = 32 * 1024;
 // A time may be so much earlier than the picture that is shown then, as films round their times.
 constexpr double kTimeTolerance = 0.0005;
@@ -37,10 +39,19 @@ std::string text_of(int error) {
   return printable(text.data(), 100);
 }
 
-/// Throws: Corrupt for an error of FFmpeg's.
+/// FFmpeg says the same when there is no memory and when a film asks for more than it may have.
+[[noreturn]] void throw_no_memory(const char* what) {
+  void* half = av_malloc(kMostAllocated / 2);
+  if (half == nullptr) throw std::bad_alloc();
+  av_free(half);
+  throw Error(ErrorCode::kExhausted, std::string(what) + ": it asks for over " +
+                                         std::to_string(kMostAllocated >> 20U) + " MiB at once");
+}
+
+/// Throws: Corrupt for an error of FFmpeg's; Exhausted.
 int checked(int result, const char* what) {
   if (result >= 0) return result;
-  if (result == AVERROR(ENOMEM)) throw std::bad_alloc();
+  if (result == AVERROR(ENOMEM)) throw_no_memory(what);
   throw Error(ErrorCode::kCorrupt, std::string(what) + ": " + text_of(result));
 }
 
@@ -281,9 +292,10 @@ class MemoryFilmFile final : public FilmFile {
   void check_sound(const AVFrame& frame) {
     if (frame.decode_error_flags != 0 || (frame.flags & AV_FRAME_FLAG_CORRUPT) != 0)
       throw Error(ErrorCode::kCorrupt, "a picture of the film is damaged");
-    if (++decoded_ > limits_.max_decoded)
+    pixels_ += std::int64_t{frame.width} * frame.height;
+    if (++decoded_ > limits_.max_decoded || pixels_ > kMostPixels)
       throw Error(ErrorCode::kExhausted,
-                  "more than " + std::to_string(limits_.max_decoded) +
+                  "more than " + std::to_string(decoded_ - 1) +
                       " pictures would have to be decoded for a part of the film");
   }
 
@@ -311,6 +323,7 @@ class MemoryFilmFile final : public FilmFile {
   Owned<AVCodecContext> decoder_;
   AVStream* stream_ = nullptr;
   std::int64_t decoded_ = 0;
+  std::int64_t pixels_ = 0;  ///< of those
   std::int64_t packets_ = 0;
   bool ended_ = false;
 };

@@ -187,6 +187,22 @@ TEST(VideoDecoder, ClaimsAreBounded) {
     EXPECT_EQ(code_of([&] { VideoDecoder{bad}; }), ErrorCode::kInvalidArgument);
 }
 
+TEST(VideoDecoder, AnIndexThatClaimsMoreThanItHasIsAFault) {
+  const std::string film = film_file({.frames = 12});
+  for (const char* box : {"stts", "stsc", "stss", "stco", "ctts", "stsz"}) {
+    std::string claims = film;
+    const std::size_t at = claims.find(box);
+    if (at == std::string::npos) continue;
+    for (std::size_t i = 8; i < (box == std::string("stsz") ? 16U : 12U); ++i)
+      claims[at + i] = i % 4 == 0 ? '\x7F' : '\xFF';
+    try {
+      EXPECT_LE(seen(kSix, claims).length, 6) << box;
+    } catch (const Error& error) {
+      EXPECT_NE(error.code(), ErrorCode::kInvalidArgument) << box;
+    }
+  }
+}
+
 TEST(VideoDecoder, MutantsAreDecodedOrRefused) {
   std::vector<std::string> films = {film_file({.frames = 12})};
   if (testing::has_encoder("libvpx"))
