@@ -21,11 +21,13 @@
 #include <vector>
 
 #include "decode/array.h"
+#include "decode/audio.h"
 #include "decode/boxes.h"
 #include "decode/codec.h"
 #include "decode/image_decoder.h"
 #include "decode/limits.h"
 #include "decode/transforms.h"
+#include "decode/video.h"
 #include "wds/sample.h"
 
 namespace millrace::pipeline {
@@ -147,6 +149,41 @@ struct TextField {
   std::optional<std::string> missing = {};
 };
 
+/// A part of a sound, WAV or FLAC: float32 (N, channels, samples), and `name`.length, int64 (N),
+/// how many samples of it are sound; zeros are behind them. Where the part begins is drawn by the
+/// field's name.
+struct AudioField {
+  std::string name = "audio";
+  std::string suffixes = "flac;wav";
+  /// The part's length: `seconds` times `rate` samples.
+  double seconds = 0;
+  /// Samples a second that it is resampled to.
+  int rate = 16'000;
+  /// 1: the mean of all channels; 2: as they are, or one twice.
+  int channels = 1;
+  decode::ClipPlace place = decode::ClipPlace::kRandom;
+  decode::AudioLimits limits = {};
+  /// A sample without the member has a sound of length 0; else that is a fault.
+  bool may_lack = false;
+};
+
+/// A part of a film, MP4 or WebM: uint8 (N, frames, height, width, 3), and `name`.length, int64
+/// (N), how many of its pictures are the film's; zeros are behind them. Where the part begins is
+/// drawn by the field's name.
+struct VideoField {
+  std::string name = "video";
+  std::string suffixes = "mp4;webm";
+  std::int64_t frames = 0;
+  /// Of each picture; proportions are not kept.
+  decode::Extent size = {};
+  /// Pictures a second, of which each is what the film shows then; 0: those of the film.
+  double rate = 0;
+  decode::ClipPlace place = decode::ClipPlace::kRandom;
+  decode::VideoLimits limits = {};
+  /// A sample without the member has a film of length 0; else that is a fault.
+  bool may_lack = false;
+};
+
 /// A NumPy array (`npy`) of this shape, converted to the dtype.
 struct ArrayField {
   std::string name = "array";
@@ -182,7 +219,8 @@ struct FunctionField {
       decode;
 };
 
-using FieldSpec = std::variant<ImageField, PairedImagesField, LabelField, FloatsField, BoxesField,
-                               TextField, ArrayField, RawField, FunctionField>;
+using FieldSpec =
+    std::variant<ImageField, PairedImagesField, LabelField, FloatsField, BoxesField, TextField,
+                 AudioField, VideoField, ArrayField, RawField, FunctionField>;
 
 }  // namespace millrace::pipeline

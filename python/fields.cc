@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "python/bind.h"
@@ -234,6 +235,57 @@ void bind_texts(nb::module_& module) {
       member("max_bytes", &RawField::max_bytes, "More of them are a fault."), missing_bytes());
 }
 
+constexpr const char* kPlaceDoc =
+    "Where it begins: \"random\", drawn anew in each epoch by the field's name; \"start\"; or "
+    "\"middle\", for evaluation.";
+constexpr const char* kMayLackDoc =
+    "A sample without the member has length 0; else that is a fault.";
+
+auto size_of_pictures() {
+  using Size = std::variant<int, std::pair<int, int>>;
+  return member_as<Size>(
+      "size",
+      [](const VideoField& of) {
+        const auto [height, width] = of.size;
+        return height == width ? Size(height) : Size(std::pair(height, width));
+      },
+      [](VideoField& of, const Size& given) {
+        const int* side = std::get_if<int>(&given);
+        if (side != nullptr) return void(of.size = *side);
+        const auto [height, width] = std::get<std::pair<int, int>>(given);
+        of.size = {height, width};
+      },
+      "Of each picture, (height, width) or both; proportions are not kept.");
+}
+
+void bind_media(nb::module_& module) {
+  bind_struct<AudioField, 2>(
+      module, "Audio",
+      "A part of a sound, WAV or FLAC: under the key \"audio\" a batch has \"audio\", float32 (N, "
+      "channels, samples), and \"audio.length\", int64 (N), how many of seconds * rate samples are "
+      "sound; zeros are behind them. It needs libsndfile and libsamplerate when millrace is built.",
+      {}, member("seconds", &AudioField::seconds, "Length of the part."),
+      member("rate", &AudioField::rate, "Samples a second, to which it is resampled."),
+      member("channels", &AudioField::channels,
+             "1: the mean of all channels; 2: as they are, or one twice."),
+      word<decode::kClipPlaceWords>("place", &AudioField::place, kPlaceDoc),
+      member("suffixes", &AudioField::suffixes, kSuffixesDoc),
+      member("may_lack", &AudioField::may_lack, kMayLackDoc));
+  bind_struct<VideoField, 2>(
+      module, "Video",
+      "A part of a film, MP4 or WebM: under the key \"video\" a batch has \"video\", uint8 (N, "
+      "frames, "
+      "height, width, 3), and \"video.length\", int64 (N), how many of the pictures are the "
+      "film's; "
+      "zeros are behind them. It needs FFmpeg's libraries when millrace is built.",
+      {}, member("frames", &VideoField::frames, "Pictures of the part."), size_of_pictures(),
+      member("rate", &VideoField::rate,
+             "Pictures a second, of which each is what the film shows then; 0: those of the film."),
+      word<decode::kClipPlaceWords>("place", &VideoField::place, kPlaceDoc),
+      member("suffixes", &VideoField::suffixes, kSuffixesDoc),
+      member("may_lack", &VideoField::may_lack, kMayLackDoc));
+}
+
 }  // namespace
 
 void bind_fields(nb::module_& module) {
@@ -241,6 +293,7 @@ void bind_fields(nb::module_& module) {
   bind_numbers(module);
   bind_boxes(module);
   bind_texts(module);
+  bind_media(module);
 }
 
 }  // namespace millrace::python

@@ -41,7 +41,8 @@ std::uint64_t bytes_value(const char* name, const BytesValue& given) {
 using NamedField = std::pair<std::vector<std::string>, pipeline::FieldSpec>;
 using FieldValue = std::variant<pipeline::ImageField, pipeline::PairedImagesField,
                                 pipeline::LabelField, pipeline::FloatsField, pipeline::BoxesField,
-                                pipeline::TextField, pipeline::ArrayField, pipeline::RawField>;
+                                pipeline::TextField, pipeline::AudioField, pipeline::VideoField,
+                                pipeline::ArrayField, pipeline::RawField>;
 using FieldValues = std::vector<std::pair<std::vector<std::string>, FieldValue>>;
 
 void check_name(const std::string& name) {

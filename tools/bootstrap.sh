@@ -7,6 +7,7 @@
 #   tools/bootstrap.sh --accelerators  that of the build, and XLA's C interface with a plugin for the CPU
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 #   tools/bootstrap.sh --arrow    that of the build, and Apache Arrow, for Parquet and Hugging Face's sets
+#   tools/bootstrap.sh --media    that of the build, and what reads sounds and films: libsndfile, libsamplerate, FFmpeg
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +20,7 @@ build=(
   python3-dev python3-venv
   dataset-fashion-mnist
 )
+media=(libsndfile1-dev libsamplerate0-dev libavformat-dev libavcodec-dev libswscale-dev)
 tests=(
   libgtest-dev libgmock-dev nginx-light ca-certificates
   python3-numpy python3-pil python3-torch python3-torchvision libopenblas0-serial
@@ -28,7 +30,8 @@ ci=(slurmctld slurmd slurm-client munge libsimgrid-dev mmdebstrap git openssh-se
 wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
 
 wanted=("${build[@]}")
-[[ ${1:-} == --tests || ${1:-} == --ci ]] && wanted+=("${tests[@]}")
+[[ ${1:-} == --tests || ${1:-} == --ci ]] && wanted+=("${tests[@]}" "${media[@]}")
+[[ ${1:-} == --media ]] && wanted+=("${media[@]}")
 [[ ${1:-} == --ci ]] && wanted+=("${ci[@]}")
 [[ ${1:-} == --wheel ]] && wanted+=("${wheel[@]}")
 
@@ -76,6 +79,7 @@ if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
     fsspec==2024.9.0 transformers==4.44.2 tokenizers==0.19.1 huggingface_hub==0.24.7 safetensors==0.4.5 \
     regex==2024.9.11 tqdm==4.66.5 filelock packaging requests urllib3 certifi idna charset-normalizer \
     typing_extensions PyYAML tzdata pytz python-dateutil six
+  oracle sentencepiece "test of SentencePiece's tokens" sentencepiece==0.2.0
   oracle prometheus "tests of --metrics-listen" prometheus_client==0.26.0
   # Without what they depend on: that would be another PyTorch than Debian's, of several gigabytes.
   oracle trainers "tests of docs/python-recipes.md" --no-deps \

@@ -16,6 +16,7 @@
 #include "decode/views_decoder.h"
 #include "io/base/hash.h"
 #include "pipeline/detail/boxes_decoder.h"
+#include "pipeline/detail/clip_decoder.h"
 #include "pipeline/detail/text_decoder.h"
 
 namespace millrace::pipeline::detail {
@@ -355,12 +356,6 @@ const std::string* picture_name(const FieldSpec& spec) {
   return paired == nullptr || paired->members.empty() ? nullptr : &paired->members[0].name;
 }
 
-/// By the name alone, so that a field's views do not depend on the fields beside it.
-std::uint64_t view_of(const std::string& name) {
-  const auto bytes = std::as_bytes(std::span(name));
-  return (std::uint64_t{crc32c(bytes)} << 32) | crc32(bytes);
-}
-
 /// SampleId::view of a field's pictures: its number's, or 0 of the first field that has any.
 std::uint64_t view_in(const std::vector<FieldSpec>& specs, std::size_t index) {
   const auto* image = std::get_if<ImageField>(&specs[index]);
@@ -416,6 +411,8 @@ struct Compile {
     return compile_boxes(field, picture_of(specs, field));
   }
   Result operator()(const TextField& field) const { return compile_text(field); }
+  Result operator()(const AudioField& field) const { return compile_audio(field); }
+  Result operator()(const VideoField& field) const { return compile_video(field); }
   Result operator()(const ArrayField& field) const { return std::make_unique<NpyDecoder>(field); }
   Result operator()(const RawField&) const { return nullptr; }
   Result operator()(const FunctionField& field) const {
@@ -449,6 +446,11 @@ class AddSuffixes {
 };
 
 }  // namespace
+
+std::uint64_t view_of(const std::string& name) {
+  const auto bytes = std::as_bytes(std::span(name));
+  return (std::uint64_t{crc32c(bytes)} << 32) | crc32(bytes);
+}
 
 std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields) {
   std::vector<std::string> wanted;

@@ -89,6 +89,9 @@ auto decode_member(const wds::Sample& sample, const wds::Field& field, const Dec
   }
 }
 
+/// SampleId::view of a field that draws by its name: it does not depend on the fields beside it.
+std::uint64_t view_of(const std::string& name);
+
 /// Every suffix that `fields` may be decoded from; empty if a user's function may ask for any.
 std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields);
 

@@ -9,6 +9,7 @@
 
 from millrace._core import (
     Array,
+    Audio,
     Boxes,
     ClassMask,
     DecodedPictures,
@@ -30,6 +31,7 @@ from millrace._core import (
     Text,
     Tuning,
     Verdict,
+    Video,
 )
 from millrace._arrays import Batch
 from millrace.errors import (
@@ -57,6 +59,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "Audio",
     "Batch",
     "Boxes",
     "CancelledError",
@@ -98,6 +101,7 @@ __all__ = [
     "Tuning",
     "UnsupportedError",
     "Verdict",
+    "Video",
     "train",
     "view",
     "view_html",

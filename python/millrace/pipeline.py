@@ -20,6 +20,8 @@ Field = (
     | _core.Floats
     | _core.Boxes
     | _core.Text
+    | _core.Audio
+    | _core.Video
     | _core.Array
     | _core.Raw
 )
@@ -37,7 +39,9 @@ class Pipeline:
     ``skip``, ``take``: leave out the first samples of the set; take only so many of the others.
 
     ``fields``: by name, what the members of a sample are decoded to. Each becomes an array of the
-    batch (``Raw``: a list; ``Boxes`` and ``Text``: several). The key of ``PairedImages`` is a tuple of its members' names.
+    batch (``Raw``: a list; ``Boxes``, ``Text``, ``Audio`` and ``Video``:
+    several). The key of ``PairedImages`` is a tuple of
+    its members' names.
 
     ``batch_size``: slots of a batch, for each rank.
 
