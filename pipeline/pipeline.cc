@@ -70,7 +70,7 @@ struct Pipeline::State {
   const detail::RaggedDecoders ragged;
   const detail::BatchMixer mixer;
   const detail::BatchLayout layout;
-  const detail::MemoryPlan plan;
+  const detail::MemoryShares plan;
   const std::vector<BatchField> fields;
   detail::LedgerBook ledgers;
   const std::shared_ptr<const SampleSource> source;
@@ -256,7 +256,7 @@ Pipeline::State::State(PipelineOptions given)
       ragged(detail::compile_ragged(options.fields)),
       mixer(options, decoders),
       layout(decoders, options.batch.size, ragged, mixer.outputs()),
-      plan(detail::plan_memory(options, layout)),
+      plan(detail::share_memory(options, layout)),
       fields(layout.show(nullptr, options.batch.size)),
       ledgers(options.faults, options.log),
       source(source_of(options)),
@@ -637,7 +637,7 @@ BatchBuffers batch_buffers(PipelineOptions options) {
                                    detail::compile_ragged(options.fields),
                                    detail::BatchMixer(options, decoders).outputs());
   return {.bytes = std::max<std::size_t>(layout.num_bytes(), 1),
-          .number = detail::plan_memory(options, layout).num_batches};
+          .number = detail::share_memory(options, layout).num_batches};
 }
 
 Pipeline::Pipeline(PipelineOptions options) : state_(std::make_unique<State>(std::move(options))) {}

@@ -86,7 +86,7 @@ class Loader::Turn {
   std::atomic<bool>& busy_;
 };
 
-Loader::Loader(LoaderOptions options, BatchForm form, nb::object allocate)
+Loader::Loader(PipelineArguments options, BatchForm form, nb::object allocate)
     : options_(std::move(options)), form_(std::move(form)) {
   if (!allocate.is_none()) stock_.emplace(std::move(allocate));
 }

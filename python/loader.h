@@ -43,7 +43,7 @@ class Loader {
   using Handed = std::pair<nanobind::dict, nanobind::object>;
 
   /// `allocate`: for a BufferStock; None: batches lie in memory of the pipeline's own.
-  Loader(LoaderOptions options, BatchForm form, nanobind::object allocate);
+  Loader(PipelineArguments options, BatchForm form, nanobind::object allocate);
   /// Ends the threads, releasing the GIL; nothing in a forked child.
   ~Loader();
   Loader(const Loader&) = delete;
@@ -101,7 +101,7 @@ class Loader {
   void run(const std::function<void()>& work);
   void end();
 
-  const LoaderOptions options_;
+  const PipelineArguments options_;
   const BatchForm form_;
   Topology topology_;
   LogLines lines_;

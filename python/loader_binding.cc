@@ -43,7 +43,7 @@ void bind_loader(nb::module_& module) {
   nb::class_<Loader>(module, "Loader", "A pipeline that starts late, for millrace.Loader.")
       .def(
           "__init__",
-          [](Loader* self, const LoaderOptions& options, bool bits, std::set<std::string> texts,
+          [](Loader* self, const PipelineArguments& options, bool bits, std::set<std::string> texts,
              nb::object allocate) {
             new (self)
                 Loader(options, {.bits = bits, .texts = std::move(texts)}, std::move(allocate));

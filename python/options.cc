@@ -97,7 +97,7 @@ pipeline::ResourceOptions resources_of(const ResourceValues& given) {
   return options;
 }
 
-void set_cache(LoaderOptions& options, const std::optional<std::string>& folder,
+void set_cache(PipelineArguments& options, const std::optional<std::string>& folder,
                const std::optional<BytesValue>& size) {
   options.cache_bytes = size ? bytes_value("cache_size", *size) : io::CacheOptions().max_bytes;
   if (!folder) return require(!size, "cache_size needs cache");
@@ -106,7 +106,7 @@ void set_cache(LoaderOptions& options, const std::optional<std::string>& folder,
   options.cache = *io::local_path(*folder);
 }
 
-void set_decoded_cache(LoaderOptions& options, const std::optional<BytesValue>& size,
+void set_decoded_cache(PipelineArguments& options, const std::optional<BytesValue>& size,
                        const std::optional<std::string>& folder) {
   require(size || !folder, "cache_decoded_in needs cache_decoded");
   if (!size) return;
@@ -223,7 +223,7 @@ void set_shards(pipeline::Pipeline::Builder& builder, const SpecValue& value) {
   for (const std::string& spec : specs) builder.shards(spec);
 }
 
-void set_retry(LoaderOptions& options, std::optional<double> seconds) {
+void set_retry(PipelineArguments& options, std::optional<double> seconds) {
   constexpr double kMost = 1e9;
   if (!seconds) return;
   require(*seconds >= 0 && *seconds <= kMost, "retry_for is a number of seconds, at least 0");
@@ -282,8 +282,8 @@ void set_pipeline(pipeline::PipelineOptions& options, const nb::kwargs& given) {
   options.scan = argument<bool>(given, "scan");
 }
 
-void init_options(LoaderOptions* self, const nb::kwargs& given) {
-  LoaderOptions options;
+void init_options(PipelineArguments* self, const nb::kwargs& given) {
+  PipelineArguments options;
   options.streams = argument<int>(given, "streams");
   require(options.streams >= 0, "streams must be at least 0");
   options.allow_pipe = argument<bool>(given, "allow_pipe");
@@ -294,16 +294,16 @@ void init_options(LoaderOptions* self, const nb::kwargs& given) {
   set_decoded_cache(options, optional_argument<BytesValue>(given, "cache_decoded"),
                     optional_argument<std::string>(given, "cache_decoded_in"));
   set_retry(options, optional_argument<double>(given, "retry_for"));
-  new (self) LoaderOptions(std::move(options));
+  new (self) PipelineArguments(std::move(options));
 }
 
 }  // namespace
 
 void bind_options(nb::module_& module) {
   bind_structs(module);
-  nb::class_<LoaderOptions>(module, "Options", "The arguments of Pipeline, checked.")
+  nb::class_<PipelineArguments>(module, "Options", "The arguments of Pipeline, checked.")
       .def("__init__", &init_options, nb::arg("arguments"))
-      .def_prop_ro("bfloat16_fields", &LoaderOptions::bfloat16_fields);
+      .def_prop_ro("bfloat16_fields", &PipelineArguments::bfloat16_fields);
 }
 
 }  // namespace millrace::python

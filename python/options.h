@@ -1,4 +1,4 @@
-// LoaderOptions: what a loader reads and how, before it knows its rank.
+// PipelineArguments: what a loader reads and how, before it knows its rank.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace millrace::python {
 
-struct LoaderOptions {
+struct PipelineArguments {
   /// All but topology, streams, opener, stop, log and position; specs are expanded when the loader
   /// starts.
   pipeline::Pipeline::Builder builder = {};
@@ -38,11 +38,11 @@ struct LoaderOptions {
 
 /// The pipeline's options with the shards expanded and their samples counted. It may read folders,
 /// manifests, indexes and headers. Throws: as wds::expand_shards() and pipeline::with_counts().
-pipeline::PipelineOptions prepare(const LoaderOptions& options, const Topology& topology,
+pipeline::PipelineOptions prepare(const PipelineArguments& options, const Topology& topology,
                                   const std::stop_token& stop, const Log& log);
 
 /// `prepared` as another process of a run. Requires: it is from prepare().
-void set_topology(pipeline::PipelineOptions& prepared, const LoaderOptions& options,
+void set_topology(pipeline::PipelineOptions& prepared, const PipelineArguments& options,
                   const Topology& topology);
 
 }  // namespace millrace::python

@@ -25,7 +25,7 @@ bool is_bfloat16(const pipeline::ImageField& field) {
   return field.dtype == decode::DType::kBFloat16;
 }
 
-std::shared_ptr<const io::Opener> make_opener(const LoaderOptions& options,
+std::shared_ptr<const io::Opener> make_opener(const PipelineArguments& options,
                                               const std::stop_token& stop, const Log& log) {
   io::HttpOptions http{.log = log};
   http.retry.patience = options.retry_for;
@@ -52,7 +52,7 @@ void share_cores(pipeline::ResourceOptions& resources, int ranks) {
 
 }  // namespace
 
-std::vector<std::string> LoaderOptions::bfloat16_fields() const {
+std::vector<std::string> PipelineArguments::bfloat16_fields() const {
   std::vector<std::string> names;
   const auto add = [&](const pipeline::ImageField& field) {
     if (is_bfloat16(field)) names.push_back(field.name);
@@ -68,7 +68,7 @@ std::vector<std::string> LoaderOptions::bfloat16_fields() const {
   return names;
 }
 
-pipeline::PipelineOptions prepare(const LoaderOptions& options, const Topology& topology,
+pipeline::PipelineOptions prepare(const PipelineArguments& options, const Topology& topology,
                                   const std::stop_token& stop, const Log& log) {
   pipeline::Pipeline::Builder builder = options.builder;
   builder.opener(make_opener(options, stop, log)).stop(stop).log(log);
@@ -82,7 +82,7 @@ pipeline::PipelineOptions prepare(const LoaderOptions& options, const Topology& 
   return pipeline::with_counts(std::move(prepared));
 }
 
-void set_topology(pipeline::PipelineOptions& prepared, const LoaderOptions& options,
+void set_topology(pipeline::PipelineOptions& prepared, const PipelineArguments& options,
                   const Topology& topology) {
   prepared.split = {.topology = topology,
                     .workers = wds::usual_workers(prepared.shards.size(), topology.processes),

@@ -84,7 +84,7 @@ class BenchCommand final : public Command {
     check_workers(read_.specs(), run_, read_, order_.chosen());
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     devices_ = start_devices(run_.device_choice(), run_.plugins, {}, context);
     run_.settle({.devices = static_cast<int>(devices_->set.size())});
@@ -102,7 +102,7 @@ class BenchCommand final : public Command {
  private:
   /// Without --size, small pictures are measured at their stored size: the cost of enlarging them
   /// is not what the user wants to know.
-  void settle_size(const Context& context) {
+  void settle_size(const CommandContext& context) {
     stored_ = find_stored_image({.shards = read_.shards(),
                                  .opener = *read_.opener(),
                                  .policy = read_.policy(),
@@ -141,7 +141,7 @@ class BenchCommand final : public Command {
     std::string verdict = {};
   };
 
-  pipeline::PipelineOptions options(const Context& context) const {
+  pipeline::PipelineOptions options(const CommandContext& context) const {
     auto options = make_pipeline_options(
         {.shards = read_.shards(),
          .mix = std::make_shared<const pipeline::MixOptions>(mix_.sets(sets_, read_)),
@@ -162,7 +162,7 @@ class BenchCommand final : public Command {
     return options;
   }
 
-  Measured run_pipeline(const Context& context) const {
+  Measured run_pipeline(const CommandContext& context) const {
     auto with_stop = options(context);
     with_stop.stop = context.stop;
     pipeline::Pipeline pipeline(std::move(with_stop));
@@ -180,7 +180,7 @@ class BenchCommand final : public Command {
     return measured;
   }
 
-  Measured run_training(const Context& context) {
+  Measured run_training(const CommandContext& context) {
     if (choice_.needs_classes())
       choice_.classes = count_outputs({.shards = read_.shards(),
                                        .joins = read_.joins(),
@@ -217,7 +217,7 @@ class BenchCommand final : public Command {
     return measured;
   }
 
-  void print(const Measured& measured, Context& context) const {
+  void print(const Measured& measured, CommandContext& context) const {
     const pipeline::StageStatistics& read = measured.statistics.stage("read");
     const double samples_per_s = static_cast<double>(measured.samples) / measured.seconds;
     const double bytes_per_s = read.items == 0 ? 0

@@ -86,7 +86,7 @@ class CacheCommand final : public Command {
     static_cast<void>(max_bytes());
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     if (action_ == "ls") return list(context);
     if (action_ == "prune") return prune(context);
     verify(context);
@@ -98,7 +98,7 @@ class CacheCommand final : public Command {
     return size_ == "0" ? 0 : parse_bytes("--cache-size", size_);
   }
 
-  void list(Context& context) const {
+  void list(CommandContext& context) const {
     std::uint64_t sum = 0;
     const auto entries = io::list_cache(folder_);
     for (const CacheEntry& entry : entries) {
@@ -108,7 +108,7 @@ class CacheCommand final : public Command {
     if (!context.json) context.out.line(fmt::format("{} entries, {} bytes", entries.size(), sum));
   }
 
-  void verify(Context& context) const {
+  void verify(CommandContext& context) const {
     std::size_t damaged = 0;
     const auto entries = io::list_cache(folder_);
     for (const CacheEntry& entry : entries) {
@@ -124,7 +124,7 @@ class CacheCommand final : public Command {
       throw Error(ErrorCode::kCorrupt, counted(damaged, "entry") + " damaged", {.url = folder_});
   }
 
-  void prune(Context& context) const {
+  void prune(CommandContext& context) const {
     const auto removed = io::prune_cache(folder_, max_bytes());
     for (const CacheEntry& entry : removed)
       context.out.line(line_of(entry, "removed", context.json));

@@ -28,7 +28,7 @@ class CatCommand final : public Command {
     read_.check({spec_});
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     const auto urls = read_.shards({spec_});
     const auto opener = read_.opener();

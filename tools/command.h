@@ -31,7 +31,7 @@ class TerminalLine;
 namespace millrace::tools {
 
 /// What every command is given.
-struct Context {
+struct CommandContext {
   /// Standard output: the command's result.
   Output& out;
   /// Standard error: text for people.
@@ -73,7 +73,7 @@ class Command {
   virtual void check() {}
   /// Does the work. Throws: Error: kInvalidArgument is a usage error too, kCancelled an
   /// interruption, anything else a fault.
-  virtual void run(Context& context) = 0;
+  virtual void run(CommandContext& context) = 0;
 };
 
 }  // namespace millrace::tools

@@ -57,7 +57,7 @@ class CompletionCommand final : public Command {
     require(shell_ == "line" ? words_.size() == 2 : shell_ == "words" || words_.empty(),
             shell_ == "line" ? "line takes two words" : shell_ + " takes no words");
   }
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     if (shell_ == "line") return complete_line(context.out);
     if (shell_ == "words") return complete_words(context.out);
     context.out.line(completion_script(shell_));

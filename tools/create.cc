@@ -77,7 +77,7 @@ class CreateCommand final : public Command {
     source_.check();
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     processes_.emplace(context);
     processes_->guard(context, [&] {
       WriteSetOptions options = set_options();
@@ -108,7 +108,7 @@ class CreateCommand final : public Command {
             .pictures = pictures_.stored()};
   }
 
-  static void report(const wds::ShardSummary& shard, Context& context) {
+  static void report(const wds::ShardSummary& shard, CommandContext& context) {
     if (!context.json) return;
     const nlohmann::ordered_json line = {
         {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};

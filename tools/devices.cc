@@ -100,7 +100,7 @@ class DevicesCommand final : public Command {
   }
   void check() override { plugins_.check(); }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     if (!plugins_.plugin.empty()) {
       const std::string name = std::filesystem::path(plugins_.plugin).stem().string();
       const Report report = start_plugin({.name = name, .file = plugins_.plugin});
@@ -124,7 +124,7 @@ class DevicesCommand final : public Command {
   }
 
  private:
-  static void print_cores(Context& context) {
+  static void print_cores(CommandContext& context) {
     const int cores = usable_cores();
     const std::string library = trainer::nn::compute_library();
     if (context.json) {
@@ -141,7 +141,7 @@ class DevicesCommand final : public Command {
                context);
   }
 
-  static void print(const Report& report, Context& context) {
+  static void print(const Report& report, CommandContext& context) {
     if (context.json) return context.out.line(json_of(report).dump());
     if (!report.error.empty())
       return print_line(report.name, "does not start: " + report.error, context);
@@ -149,7 +149,8 @@ class DevicesCommand final : public Command {
     print_line(report.name, text + "; interface " + report.version + ", " + report.file, context);
   }
 
-  static void print_line(const std::string& name, const std::string& text, Context& context) {
+  static void print_line(const std::string& name, const std::string& text,
+                         CommandContext& context) {
     constexpr std::size_t kColumn = 16;
     context.out.line(fmt::format("{:<{}}{}", name + ' ', kColumn, wrapped(text, kColumn, kColumn)));
   }
@@ -171,7 +172,7 @@ class DevicesCommand final : public Command {
   }
 
   // By a process of its own.
-  Report ask(const pjrt::PluginPlace& place, const Context& context) const {
+  Report ask(const pjrt::PluginPlace& place, const CommandContext& context) const {
     show_status(context.terminal, "starting " + place.name);
     try {
       return report_of(plugins_.ask_own({"devices", "--json", "--plugin", place.file}, context),

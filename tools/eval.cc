@@ -84,7 +84,7 @@ class EvalCommand final : public Command {
     check_workers(read_.specs(), run_, read_);
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
                                                .plugins = run_.plugins,
@@ -93,7 +93,7 @@ class EvalCommand final : public Command {
   }
 
  private:
-  void evaluate(Context& context) {
+  void evaluate(CommandContext& context) {
     processes_->print_places(context);
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
@@ -152,7 +152,7 @@ class EvalCommand final : public Command {
   }
 
   /// Images that are not what the model was trained on may be another set's.
-  void say_changes(const ModelChoice& choice, const Context& context) const {
+  void say_changes(const ModelChoice& choice, const CommandContext& context) const {
     const auto shards = read_.shards();
     const std::string changes = find_changes({.shards = shards,
                                               .opener = *read_.opener(),
@@ -162,7 +162,7 @@ class EvalCommand final : public Command {
     if (!changes.empty()) context.log.info("images are " + changes);
   }
 
-  void draw(const ModelChoice& choice, const Context& context) {
+  void draw(const ModelChoice& choice, const CommandContext& context) {
     RunOptions exact = run_;
     exact.devices = "1";
     exact.accelerator = "auto";
@@ -182,7 +182,7 @@ class EvalCommand final : public Command {
     context.log.info("pictures in " + io::printable_url(pictures_.path));
   }
 
-  static void print(const trainer::EvalResult& result, Context& context) {
+  static void print(const trainer::EvalResult& result, CommandContext& context) {
     if (context.json) {
       nlohmann::ordered_json line = {{"event", "eval"}};
       for (const auto& [name, value] : result.values) line["val_" + name] = value;

@@ -105,7 +105,7 @@ class IndexCommand final : public Command {
     if (read_.lists_shards(read_.specs())) check_places();
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     const Log log = context.log;
     processes_.emplace(context);
     processes_->guard(context, [&] { index_all(context, log); });
@@ -113,7 +113,7 @@ class IndexCommand final : public Command {
 
  private:
   /// `log`: of this process's faults.
-  void index_all(Context& context, const Log& log) {
+  void index_all(CommandContext& context, const Log& log) {
     read_.attach(context);
     if (!read_.lists_shards(read_.specs()))
       trainer::all_do(processes_->cluster(), [&] { check_places(); });
@@ -239,7 +239,8 @@ class IndexCommand final : public Command {
 
   /// A manifest that lists these shards, and maybe more of their set, is kept; any other is
   /// replaced only with --force.
-  void write_set(const wds::Manifest& manifest, const std::string& path, Context& context) const {
+  void write_set(const wds::Manifest& manifest, const std::string& path,
+                 CommandContext& context) const {
     const auto opener = read_.opener();
     if (!force_ && output_exists(*opener, path)) {
       if (lists_all(wds::read_manifest(*opener, path), manifest)) return;
@@ -250,7 +251,7 @@ class IndexCommand final : public Command {
     context.log.info(fmt::format("{} in {}", counted(manifest.shards.size(), "shard"), path));
   }
 
-  static void print(const Indexed& indexed, Context& context) {
+  static void print(const Indexed& indexed, CommandContext& context) {
     const wds::ManifestShard& entry = *indexed.entry;
     if (!context.json) {
       context.out.line(fmt::format("{}: {}{}", shown_name(indexed.place),

@@ -62,7 +62,7 @@ class LsCommand final : public Command {
   }
   void check() override { read_.check(); }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     if (list_folders(context)) return;
     const auto urls = read_.shards();
@@ -82,7 +82,7 @@ class LsCommand final : public Command {
 
  private:
   // Whether the specs are stores' folders: then their entries are listed, not samples.
-  bool list_folders(Context& context) const {
+  bool list_folders(CommandContext& context) const {
     const auto opener = read_.opener();
     const auto is_folder = [&](const std::string& spec) {
       return spec.ends_with('/') && wds::union_parts(spec).size() == 1 && opener->can_list(spec);

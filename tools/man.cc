@@ -175,7 +175,7 @@ class ManCommand final : public Command {
     require(std::ranges::find(names, command_) != names.end(),
             "no command " + printable(command_) + did_you_mean(command_, names));
   }
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     const auto commands = all_commands();
     if (!out_.empty()) return write_all(commands, context);
     std::string page = overview_page(commands);
@@ -186,7 +186,8 @@ class ManCommand final : public Command {
   }
 
  private:
-  void write_all(const std::vector<std::unique_ptr<Command>>& commands, Context& context) const {
+  void write_all(const std::vector<std::unique_ptr<Command>>& commands,
+                 CommandContext& context) const {
     ReadOptions read;
     read.attach(context);
     const auto write = [&](const std::string& name, const std::string& page) {

@@ -103,7 +103,7 @@ class OrderCommand final : public Command {
     check_number();
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     if (!diff_.empty()) return print_difference(context);
     wds::FaultLedger ledger(read_.policy(), context.log);
@@ -129,7 +129,7 @@ class OrderCommand final : public Command {
   wds::SplitOptions split() const { return streams_.split(read_.shards().size(), topology_); }
 
   /// The options of a pipeline with this order.
-  pipeline::PipelineOptions find_options(const Context& context) const {
+  pipeline::PipelineOptions find_options(const CommandContext& context) const {
     pipeline::PipelineOptions options{.shards = read_.shards(),
                                       .mix = mix_.sets(sets_, read_),
                                       .joins = read_.joins(),
@@ -152,7 +152,7 @@ class OrderCommand final : public Command {
     return options;
   }
 
-  std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, const Context& context) {
+  std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, const CommandContext& context) {
     const EpochOrder::Place place{
         .epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_};
     const pipeline::PipelineOptions options = find_options(context);
@@ -213,7 +213,7 @@ class OrderCommand final : public Command {
     return words;
   }
 
-  void open_side(const std::string& set_up, Side& side, Context& context) const {
+  void open_side(const std::string& set_up, Side& side, CommandContext& context) const {
     side.name = set_up;
     OrderCommand& command = *side.command;
     parse_words(command, side.app, with_given(words_of(set_up)));
@@ -243,7 +243,7 @@ class OrderCommand final : public Command {
     return json;
   }
 
-  void print_difference(Context& context) const {
+  void print_difference(CommandContext& context) const {
     Side a, b;
     open_side(diff_[0], a, context);
     open_side(diff_[1], b, context);
@@ -284,7 +284,7 @@ class OrderCommand final : public Command {
   std::uint64_t each_text(EpochOrder& order,
                           void (*append)(const OrderedSlot& slot, std::string& text),
                           const std::function<void(std::string_view)>& use,
-                          const Context& context) const {
+                          const CommandContext& context) const {
     constexpr std::size_t kPiece = 4096;
     // Lines on the same terminal are progress enough.
     const bool is_seen = !digest_ && ::isatty(STDOUT_FILENO) == 1;
@@ -317,13 +317,13 @@ class OrderCommand final : public Command {
     return done;
   }
 
-  std::uint64_t print(EpochOrder& order, Context& context) const {
+  std::uint64_t print(EpochOrder& order, CommandContext& context) const {
     return each_text(
         order, context.json ? append_json : append_line,
         [&](std::string_view text) { context.out.write(std::as_bytes(std::span(text))); }, context);
   }
 
-  std::uint64_t print_digest(EpochOrder& order, Context& context) const {
+  std::uint64_t print_digest(EpochOrder& order, CommandContext& context) const {
     Sha256 hash;
     const std::uint64_t slots = each_text(
         order, append_identity,

@@ -105,7 +105,7 @@ class PlanCommand final : public Command {
     topology_.node_processes = std::min(topology_.node_processes, topology_.processes);
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     if (!device_.device.empty()) {
       device_.batch_size = batch_size_;
       device_.program = step_text(context);
@@ -187,7 +187,7 @@ class PlanCommand final : public Command {
   }
 
   /// The step's module.
-  std::string step_text(Context& context) const {
+  std::string step_text(CommandContext& context) const {
     constexpr std::size_t kMost = std::size_t{256} << 20U;
     if (!program_.empty())
       return std::string(io::read_object(io::UrlOpener(), program_, kMost).text());
@@ -203,7 +203,7 @@ class PlanCommand final : public Command {
     return 4.0 * static_cast<double>(values) * (2.0 + topology_.devices);
   }
 
-  void print(const nlohmann::ordered_json& plan, Context& context) const {
+  void print(const nlohmann::ordered_json& plan, CommandContext& context) const {
     const auto number = [&](const char* key) { return plan.at(key).get<double>(); };
     context.out.line(fmt::format(
         "{} on {}, {} each: {} replicas, {} per step",

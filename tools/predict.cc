@@ -88,18 +88,18 @@ class PredictCommand final : public Command {
     check_workers(read_.specs(), in_order(), read_);
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     const Log log = context.log;
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
                                                .plugins = run_.plugins,
                                                .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] {
       processes_->print_places(context);
-      Context own{.out = context.out,
-                  .log = log,
-                  .stop = context.stop,
-                  .json = context.json,
-                  .terminal = context.terminal};
+      CommandContext own{.out = context.out,
+                         .log = log,
+                         .stop = context.stop,
+                         .json = context.json,
+                         .terminal = context.terminal};
       read_.attach(own);
       trainer::all_do(processes_->cluster(), [&] { settle(); });
       check_shards();
@@ -154,7 +154,7 @@ class PredictCommand final : public Command {
         .string();
   }
 
-  void predict_own(Context& context) {
+  void predict_own(CommandContext& context) {
     show_status(processes_->is_first() ? context.terminal : nullptr, "reading the checkpoint");
     checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
     const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
@@ -179,7 +179,7 @@ class PredictCommand final : public Command {
 
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
 
-  std::int64_t predict(const ModelChoice& choice, const Context& context,
+  std::int64_t predict(const ModelChoice& choice, const CommandContext& context,
                        const trainer::PredictionSink& each) const {
     if (own_shards_.empty()) return 0;
     // Rows on the same terminal are progress enough.
@@ -218,7 +218,7 @@ class PredictCommand final : public Command {
         });
   }
 
-  void write_rows(const ModelChoice& choice, Context& context) const {
+  void write_rows(const ModelChoice& choice, CommandContext& context) const {
     const auto sink =
         output_.empty() ? nullptr : open_output_file(*read_.opener(), output_, replace());
     const auto line = [&](std::string text) {
@@ -238,7 +238,7 @@ class PredictCommand final : public Command {
     report(samples, output_.empty() ? "standard output" : output_, context);
   }
 
-  void write_shards(const ModelChoice& choice, Context& context) const {
+  void write_shards(const ModelChoice& choice, CommandContext& context) const {
     make_parent_folders(shards_);
     const auto opener = read_.opener();
     DenseShards shards({.pattern = shards_, .replace = replace(), .opener = opener.get()}, choice);
@@ -248,7 +248,7 @@ class PredictCommand final : public Command {
     report(samples, shards_, context);
   }
 
-  static void print(const wds::ShardSummary& shard, Context& context) {
+  static void print(const wds::ShardSummary& shard, CommandContext& context) {
     const nlohmann::ordered_json json = {
         {"url", io::printable_url(shard.url)}, {"samples", shard.samples}, {"bytes", shard.bytes}};
     context.out.line(context.json
@@ -256,7 +256,8 @@ class PredictCommand final : public Command {
                          : io::printable_url(shard.url) + ": " + counted(shard.samples, "sample"));
   }
 
-  static void report(std::int64_t samples, const std::string& place, const Context& context) {
+  static void report(std::int64_t samples, const std::string& place,
+                     const CommandContext& context) {
     context.log.info(fmt::format("{} predicted, to {}",
                                  counted(static_cast<std::uint64_t>(samples), "sample"),
                                  io::printable_url(place)));

@@ -96,7 +96,7 @@ struct Failure {
   int status = kFault;
 };
 
-Failure failure_of(const std::exception& thrown, const Context& context) {
+Failure failure_of(const std::exception& thrown, const CommandContext& context) {
   const auto* error = dynamic_cast<const Error*>(&thrown);
   if (error == nullptr) return {fault_text(thrown)};
   if (error->code() == ErrorCode::kInvalidArgument) return {text_of(*error), kUsage};
@@ -105,7 +105,7 @@ Failure failure_of(const std::exception& thrown, const Context& context) {
   return {text_of(*error)};
 }
 
-int run_guarded(const std::string& who, Command& command, Context& context) {
+int run_guarded(const std::string& who, Command& command, CommandContext& context) {
   context.report = [&](const std::exception& error) {
     if (context.terminal != nullptr) context.terminal->clear();
     if (std::exchange(context.says_failure, false))
@@ -183,13 +183,13 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
   Output out(stdout);
   // Results that go to the same terminal would be mixed with it.
   trainer::TerminalLine terminal(stderr, !json || ::isatty(STDOUT_FILENO) == 0);
-  Context context{.out = out,
-                  .log = terminal.is_active() ? terminal.log() : Log::to_stderr(),
-                  .stop = signals.token(),
-                  .json = json,
-                  .signals = &signals,
-                  .terminal = terminal.is_active() ? &terminal : nullptr,
-                  .options = &app};
+  CommandContext context{.out = out,
+                         .log = terminal.is_active() ? terminal.log() : Log::to_stderr(),
+                         .stop = signals.token(),
+                         .json = json,
+                         .signals = &signals,
+                         .terminal = terminal.is_active() ? &terminal : nullptr,
+                         .options = &app};
   return run_guarded(who, command, context);
 }
 

@@ -252,7 +252,7 @@ wds::ShardOptions ReadOptions::shard_options(std::stop_token stop) const {
   return options;
 }
 
-void ReadOptions::attach(const Context& context) {
+void ReadOptions::attach(const CommandContext& context) {
   stop_ = context.stop;
   log_ = context.log;
   attached_ = true;

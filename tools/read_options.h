@@ -44,7 +44,7 @@ struct CacheOptions;
 namespace millrace::tools {
 
 class RetryClock;
-struct Context;
+struct CommandContext;
 
 class ReadOptions {
  public:
@@ -116,7 +116,7 @@ class ReadOptions {
   /// Whether damaged and truncated JPEGs are decoded as far as possible.
   bool tolerate_truncated() const { return tolerate_truncated_; }
   /// Makes everything opened from here on obey the context's stop and log retries to its log.
-  void attach(const Context& context);
+  void attach(const CommandContext& context);
   /// One opener for the whole command: its sources share connections, the retry budget and, from
   /// attach() on, the cache.
   std::shared_ptr<const io::Opener> opener() const;

@@ -41,7 +41,7 @@ class ReportCommand final : public Command {
   }
   void check() override { check_output_file(out_, replace()); }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     std::vector<RunRecord> runs;
     for (const std::string& folder : folders_) runs.push_back(read_run(*read_.opener(), folder));
@@ -64,7 +64,7 @@ class ReportCommand final : public Command {
     for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = io::printable_url(folders_[i]);
   }
 
-  void print(const std::vector<RunRecord>& runs, std::size_t bytes, Context& context) const {
+  void print(const std::vector<RunRecord>& runs, std::size_t bytes, CommandContext& context) const {
     std::size_t epochs = 0;
     for (const RunRecord& run : runs) {
       epochs += run.epochs.size();

@@ -96,14 +96,14 @@ class ReshardCommand final : public Command {
     check_place();
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     processes_.emplace(context);
     processes_->guard(context, [&] { reshard(context); });
   }
 
  private:
   /// Process 0 holds the lock; a store has none.
-  void reshard(Context& context) {
+  void reshard(CommandContext& context) {
     read_.attach(context);
     options_.shards = read_.shards({spec_});
     options_.topology = processes_->topology();
@@ -130,7 +130,7 @@ class ReshardCommand final : public Command {
   }
 
   /// Requires: no other run writes the pattern.
-  void write(Context& context) {
+  void write(CommandContext& context) {
     const auto opener = read_.opener();
     options_.writer.opener = opener.get();
     if (processes_->is_alone()) {
@@ -157,7 +157,7 @@ class ReshardCommand final : public Command {
   }
 
   wds::ReshardResult reshard_all(const io::Opener& opener, wds::FaultLedger& ledger,
-                                 const Context& context) {
+                                 const CommandContext& context) {
     Progress progress(context.terminal, "samples", known_samples(read_.policy(), options_.shards),
                       "reading the first samples");
     options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
@@ -210,7 +210,7 @@ class ReshardCommand final : public Command {
     }
   }
 
-  static void report(const wds::ShardSummary& shard, Context& context) {
+  static void report(const wds::ShardSummary& shard, CommandContext& context) {
     if (!context.json) return;
     const nlohmann::ordered_json line = {
         {"url", io::printable_url(shard.url)}, {"samples", shard.samples}, {"bytes", shard.bytes}};
@@ -234,7 +234,7 @@ class ReshardCommand final : public Command {
   }
 
   void summarise(const wds::ReshardResult& result, const wds::FaultLedger& ledger,
-                 const std::string& of_pictures, Context& context) const {
+                 const std::string& of_pictures, CommandContext& context) const {
     std::string text = counted(result.written, "sample") + " in " +
                        counted(result.shards.size(), "shard") + left_out(result, ledger);
     if (options_.shuffle_seed)

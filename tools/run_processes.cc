@@ -83,7 +83,7 @@ constexpr std::chrono::seconds kShortestStart{30};
 constexpr std::chrono::seconds kToEndDaemons{10};
 
 trainer::MpiOptions mpi_options(const LaunchedProcesses& launched, const PeerTimes& times,
-                                const Context& context) {
+                                const CommandContext& context) {
   const bool is_first = launched.process == 0;
   const auto peer_timeout = times.silent;
   const auto start = peer_timeout.count() == 0
@@ -104,7 +104,7 @@ trainer::MpiOptions mpi_options(const LaunchedProcesses& launched, const PeerTim
 
 class RunProcesses::Started {
  public:
-  Started(const LaunchedProcesses& launched, const PeerTimes& times, const Context& context)
+  Started(const LaunchedProcesses& launched, const PeerTimes& times, const CommandContext& context)
       : processes_(mpi_options(launched, times, context)) {
     if (processes_.processes() == launched.count) return;
     throw Error(ErrorCode::kInvalidArgument,
@@ -141,7 +141,7 @@ void check_connected(const LaunchedProcesses& /*launched*/, const Environment& /
 class RunProcesses::Started {
  public:
   Started(const LaunchedProcesses& launched, const PeerTimes& /*times*/,
-          const Context& /*context*/) {
+          const CommandContext& /*context*/) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{}={}: this program was built without MPI, and each process would do "
                             "the whole work; start one process, with --devices for what the "
@@ -182,7 +182,7 @@ void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
       ->check(may_change());
 }
 
-RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
+RunProcesses::RunProcesses(CommandContext& context, const ProcessOptions& options)
     : peer_timeout_(options.peer_timeout), kind_(options.devices.kind) {
   start(options, context);
   int wanted = options.devices.count();
@@ -216,7 +216,7 @@ RunProcesses::RunProcesses(Context& context, const ProcessOptions& options)
       counted(static_cast<std::uint64_t>(topology().node_processes), "process")));
 }
 
-void RunProcesses::start(const ProcessOptions& options, Context& context) {
+void RunProcesses::start(const ProcessOptions& options, CommandContext& context) {
   const Environment environment = process_environment();
   const auto launched = launched_processes(environment);
   has_launcher_ = launched.has_value();
@@ -247,8 +247,8 @@ void RunProcesses::require_on_all(bool is_so, const std::string& otherwise) {
 }
 
 /// Where it fails on one process, none goes on: those of the others may be waiting for it.
-void RunProcesses::start_plugin(const ProcessOptions& options, Context& context) {
-  Context own{.out = context.out, .log = context.log, .stop = context.stop};
+void RunProcesses::start_plugin(const ProcessOptions& options, CommandContext& context) {
+  CommandContext own{.out = context.out, .log = context.log, .stop = context.stop};
   device::pjrt::Network network;
   if (started_ && started_->process() > 0) own.log = {};
   if (started_ && options.devices.is_told_of_others(options.plugins)) network = started_->network();
@@ -304,7 +304,7 @@ std::string RunProcesses::name() const {
   return fmt::format("process {} on {}", topology().process, started_ ? started_->host() : "");
 }
 
-void RunProcesses::print_places(const Context& context) {
+void RunProcesses::print_places(const CommandContext& context) {
   if (is_alone()) return;
   const int devices = topology().devices;
   const int threads = std::max(1, cores_ / devices);
@@ -319,7 +319,7 @@ void RunProcesses::print_places(const Context& context) {
 
 // Where mpirun notices a lost host later than the processes do, it cannot end the run: what it
 // sends there is repeated for a quarter of an hour, and it waits for the answer.
-void RunProcesses::advise(const Context& context) const {
+void RunProcesses::advise(const CommandContext& context) const {
   const Environment environment = process_environment();
   if (!is_spread() || !is_of_mpirun(environment) || peer_timeout_ == 0) return;
   const double lost = mpirun_lost_host_seconds(environment);
@@ -332,7 +332,8 @@ void RunProcesses::advise(const Context& context) const {
 }
 
 /// The devices may have other numbers on each machine, but are as many, and of one kind.
-std::vector<trainer::Setting> RunProcesses::settings(int devices, const Context& context) const {
+std::vector<trainer::Setting> RunProcesses::settings(int devices,
+                                                     const CommandContext& context) const {
   if (is_alone() || context.options == nullptr) return {};
   auto all = settings_of(*context.options);
   std::erase_if(all, [](const trainer::Setting& one) { return one.name == "--devices"; });
@@ -344,7 +345,7 @@ std::vector<trainer::Setting> RunProcesses::settings(int devices, const Context&
 
 // Processes of one machine that may use the same cores divide them; those that the launcher has
 // bound to cores of their own have these.
-RunProcesses::Share RunProcesses::compare(int devices, const Context& context) {
+RunProcesses::Share RunProcesses::compare(int devices, const CommandContext& context) {
   trainer::check_alike(*cluster_, settings(devices, context));
   check_own_devices();
   const auto mine =
@@ -378,7 +379,7 @@ void RunProcesses::check_own_devices() {
 
 /// The process that failed reports it, or who noticed that another one is lost: what it was doing
 /// then ends as if it had been stopped.
-void RunProcesses::failed_alone(Context& context, const std::exception& error) {
+void RunProcesses::failed_alone(CommandContext& context, const std::exception& error) {
   const std::string reason = started_->end_reason();
   cluster_->abort(
       fmt::format("process {} failed: {}", cluster_->topology().process, fault_text(error)));
@@ -389,7 +390,7 @@ void RunProcesses::failed_alone(Context& context, const std::exception& error) {
     throw Error(known->code(), name() + ": " + known->message(), known->where());
 }
 
-void RunProcesses::failed(Context& context, const std::exception& error) {
+void RunProcesses::failed(CommandContext& context, const std::exception& error) {
   if (!started_) return;
   try {
     tell_others(context, error);
@@ -401,7 +402,7 @@ void RunProcesses::failed(Context& context, const std::exception& error) {
 }
 
 // What all of them throw, process 0 reports.
-void RunProcesses::tell_others(Context& context, const std::exception& error) {
+void RunProcesses::tell_others(CommandContext& context, const std::exception& error) {
   if (!cluster_->fails_alike()) return failed_alone(context, error);
   context.says_failure = is_first();
   if (!is_cancelled(error)) return;

@@ -45,7 +45,7 @@ class RunProcesses {
   /// all have called it. Throws, on all: InvalidArgument where their number is not what the
   /// launcher's environment says, where this program has no MPI, and where another process has
   /// other options (tools/option_settings.h), or is another build of the program.
-  explicit RunProcesses(Context& context, const ProcessOptions& options = {});
+  explicit RunProcesses(CommandContext& context, const ProcessOptions& options = {});
   /// Under a launcher: waits until all processes have called it.
   ~RunProcesses();
   RunProcesses(const RunProcesses&) = delete;
@@ -58,17 +58,17 @@ class RunProcesses {
   const device::DeviceSet& devices() const { return devices_->set; }
   /// Of this process's devices. Null: the CPU's.
   std::unique_ptr<trainer::Backend> make_backend(const trainer::hlo::Normalisation& bytes,
-                                                 const Context& context) const {
+                                                 const CommandContext& context) const {
     return devices_->make_backend(bytes, context.log);
   }
   /// Says which hosts, ranks and threads a run of several processes has, and what in its launcher's
   /// settings keeps it from ending well. A collective.
-  void print_places(const Context& context);
+  void print_places(const CommandContext& context);
 
   /// Runs the command's work. What one process throws ends the others; it is reported once, before
   /// any of them ends. A signal that stopped one process is every process's exit status.
   template <typename Work>
-  void guard(Context& context, const Work& work) {
+  void guard(CommandContext& context, const Work& work) {
     try {
       work();
     } catch (const std::exception& error) {
@@ -81,28 +81,28 @@ class RunProcesses {
   class Started;
   struct Share;
 
-  void start(const ProcessOptions& options, Context& context);
+  void start(const ProcessOptions& options, CommandContext& context);
   /// Throws: InvalidArgument on all processes, which all call it alike, unless `is_so`.
   void require_on_all(bool is_so, const std::string& otherwise);
-  void start_plugin(const ProcessOptions& options, Context& context);
+  void start_plugin(const ProcessOptions& options, CommandContext& context);
   void join(int devices, const ProcessOptions& options);
   /// Makes the devices of all processes one program's, where the plugin connects them. A
   /// collective. Throws: InvalidArgument, on all processes, if it has to and does not.
   void connect(const ProcessOptions& options);
   /// This process's share of its machine's cores. Throws: InvalidArgument on all processes where
   /// one has other options, or is another build of the program.
-  Share compare(int devices, const Context& context);
+  Share compare(int devices, const CommandContext& context);
   /// Throws: InvalidArgument on all processes where two have the same device of a plugin.
   void check_own_devices();
-  std::vector<trainer::Setting> settings(int devices, const Context& context) const;
+  std::vector<trainer::Setting> settings(int devices, const CommandContext& context) const;
   /// Whether the processes are on more than one host; "process 1 on node2".
   bool is_spread() const;
   std::string name() const;
-  void advise(const Context& context) const;
+  void advise(const CommandContext& context) const;
   /// Throws what is to be reported instead of `error`, if something else is.
-  void failed(Context& context, const std::exception& error);
-  void tell_others(Context& context, const std::exception& error);
-  void failed_alone(Context& context, const std::exception& error);
+  void failed(CommandContext& context, const std::exception& error);
+  void tell_others(CommandContext& context, const std::exception& error);
+  void failed_alone(CommandContext& context, const std::exception& error);
 
   bool has_launcher_ = false;
   int cores_ = 1;

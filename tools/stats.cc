@@ -77,7 +77,7 @@ class StatsCommand final : public Command {
     if (!output_.empty()) check_output_file(output_, replace());
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     const Log log = context.log;
     processes_.emplace(context);
     processes_->guard(context, [&] { gather_all(context, log); });
@@ -87,7 +87,7 @@ class StatsCommand final : public Command {
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
 
   /// `log`: of this process's faults.
-  void gather_all(Context& context, const Log& log) {
+  void gather_all(CommandContext& context, const Log& log) {
     trainer::all_do(processes_->cluster(), [&] { check_divisible(); });
     read_.attach(context);
     if (storage_)
@@ -113,7 +113,8 @@ class StatsCommand final : public Command {
             "--on-fault stop needs a single process: --on-fault skip or fail, or start one");
   }
 
-  void gather(const std::vector<std::string>& shards, const Context& context, const Log& log) {
+  void gather(const std::vector<std::string>& shards, const CommandContext& context,
+              const Log& log) {
     if (shards.empty()) return;
     const auto opener = read_.opener();
     wds::FaultLedger ledger(read_.policy(), log);
@@ -183,7 +184,7 @@ class StatsCommand final : public Command {
     stats.pixels.add(image);
   }
 
-  void print(const std::vector<std::string>& names, Context& context) const {
+  void print(const std::vector<std::string>& names, CommandContext& context) const {
     std::optional<StorageReport> storage;
     if (trial_) storage = trial_->run();
     std::vector<std::string> lines =

@@ -113,7 +113,7 @@ class TraceCommand final : public Command {
       require(file != out_, "--out is one of the files to be merged");
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     std::vector<TraceLines> traces;
     for (const std::string& file : files_) traces.emplace_back(*read_.opener(), file);
@@ -128,7 +128,7 @@ class TraceCommand final : public Command {
  private:
   /// Traces of processes that met are laid over each other at that moment, others by their clocks.
   std::vector<std::int64_t> shifts(const std::vector<TraceLines>& traces,
-                                   const Context& context) const {
+                                   const CommandContext& context) const {
     bool have_met = true;
     for (const TraceLines& trace : traces)
       have_met =
@@ -158,7 +158,8 @@ class TraceCommand final : public Command {
     return traces[index].number("process");
   }
 
-  std::size_t merge(std::vector<TraceLines>& traces, io::ByteSink& sink, const Context& context) {
+  std::size_t merge(std::vector<TraceLines>& traces, io::ByteSink& sink,
+                    const CommandContext& context) {
     const std::vector<std::int64_t> shift_of = shifts(traces, context);
     Json others = Json::array();
     for (const TraceLines& trace : traces) others.push_back(trace.about());
@@ -187,7 +188,7 @@ class TraceCommand final : public Command {
     text.clear();
   }
 
-  void print(std::size_t events, Context& context) const {
+  void print(std::size_t events, CommandContext& context) const {
     if (context.json) {
       context.out.line(Json{{"traces", files_.size()}, {"events", events}, {"out", out_}}.dump());
       return;

@@ -53,7 +53,7 @@ void write_trace_file(Tracer& tracer, const TraceFileOptions& options, const io:
 /// also if `work` throws: then what is wrong with the file is logged only.
 template <typename Work>
 void trace_work(const TraceFileOptions& options, const io::Opener& opener, const Topology& topology,
-                Context& context, const Work& work) {
+                CommandContext& context, const Work& work) {
   const auto tracer = options.make();
   context.trace = tracer.get();
   const auto write = [&] {

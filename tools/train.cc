@@ -162,7 +162,7 @@ class TrainCommand final : public Command {
                       has_validation());
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     if (summary_) return print_summary(context);
     read_.attach(context);
     if (dump_plan_) return dump_plan(context);
@@ -182,7 +182,7 @@ class TrainCommand final : public Command {
             .bf16_gradients = allreduce_ == "tree-bf16"};
   }
 
-  void train(Context& context) {
+  void train(CommandContext& context) {
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
@@ -225,7 +225,7 @@ class TrainCommand final : public Command {
     check_target(result);
   }
 
-  trainer::TerminalLine* terminal_of(const Context& context) const {
+  trainer::TerminalLine* terminal_of(const CommandContext& context) const {
     return processes_->is_first() ? context.terminal : nullptr;
   }
 
@@ -273,7 +273,7 @@ class TrainCommand final : public Command {
             .saved = saved_};
   }
 
-  void take_usual_classes(const Context& context) {
+  void take_usual_classes(const CommandContext& context) {
     if (!choice_.needs_classes()) return;
     choice_.classes = kUsualClasses;
     context.log.info(fmt::format("{} outputs, as --classes was not given", kUsualClasses));
@@ -282,12 +282,12 @@ class TrainCommand final : public Command {
   bool has_data() const { return data_.fake > 0 || !data_.train.empty(); }
 
   /// For what is shown of a step without a run.
-  void find_classes(Context& context) {
+  void find_classes(CommandContext& context) {
     if (has_data() && choice_.needs_classes()) choice_.classes = count_outputs(context);
     take_usual_classes(context);
   }
 
-  void dump_program(Context& context) {
+  void dump_program(CommandContext& context) {
     if (optimisation_.accumulate > 1)
       throw Error(
           ErrorCode::kUnsupported,
@@ -310,7 +310,7 @@ class TrainCommand final : public Command {
                     dump_program_, program.arguments.size(), program.results.size()));
   }
 
-  void dump_plan(Context& context) {
+  void dump_plan(CommandContext& context) {
     const DeviceChoice choice = run_.device_choice();
     require(choice.is_cores(),
             "--dump-plan shows a plan for the CPU: --dump-program has a step "
@@ -337,7 +337,7 @@ class TrainCommand final : public Command {
                context.out);
   }
 
-  void print_summary(Context& context) {
+  void print_summary(CommandContext& context) {
     run_.settle({.devices = run_.device_choice().count()});
     take_usual_classes(context);
     print_model_summary(*choice_.build(),
@@ -358,7 +358,7 @@ class TrainCommand final : public Command {
   }
 
   /// Resolves what depends on other options, on existing files or on the data. Process 0 decides.
-  void settle(trainer::Cluster& cluster, Context& context) {
+  void settle(trainer::Cluster& cluster, CommandContext& context) {
     trainer::decide(cluster, [this] { return check_places(); });
     fetch_newest(cluster, context);
     settle_limits();
@@ -389,7 +389,7 @@ class TrainCommand final : public Command {
 
   /// Where hosts share no file system, the newest checkpoint may be on another one than process
   /// 0's.
-  void fetch_newest(trainer::Cluster& cluster, const Context& context) const {
+  void fetch_newest(trainer::Cluster& cluster, const CommandContext& context) const {
     const std::string& run_dir = run_folder_.run_dir;
     if (run_folder_.resume != "auto" || io::is_network_url(run_dir) || limits_.fast_dev_run) return;
     trainer::fetch_newest_checkpoint(cluster, run_dir + "/checkpoints", context.log);
@@ -426,7 +426,7 @@ class TrainCommand final : public Command {
     limits_.settle();
   }
 
-  void find_out(Context& context) {
+  void find_out(CommandContext& context) {
     run_folder_.settle(choice_.name(), *read_.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
     if (const auto before = choice_before()) continue_as(*before, context);
@@ -466,7 +466,7 @@ class TrainCommand final : public Command {
 
   /// Takes over what was not given: the outputs, so that labels are not counted again, and how
   /// pictures are fitted.
-  void continue_as(const ModelChoice& before, const Context& context) {
+  void continue_as(const ModelChoice& before, const CommandContext& context) {
     const bool same_task = before.task.name() == choice_.task.name();
     if (choice_.needs_classes() && before.classes > 0) {
       context.log.info(fmt::format("{} outputs, as the run has them", before.classes));
@@ -484,7 +484,7 @@ class TrainCommand final : public Command {
   }
 
   /// A dry run takes more outputs than it needs rather than read every label.
-  std::int64_t outputs_of_dry_run(const std::string& shard, const Context& context) const {
+  std::int64_t outputs_of_dry_run(const std::string& shard, const CommandContext& context) const {
     constexpr std::int64_t kImageNetClasses = 1000;
     const auto names = read_label_map(*read_.opener(), shard);
     if (!names.empty()) return static_cast<std::int64_t>(names.size());
@@ -492,7 +492,7 @@ class TrainCommand final : public Command {
     return kImageNetClasses;
   }
 
-  std::int64_t count_outputs(Context& context) const {
+  std::int64_t count_outputs(CommandContext& context) const {
     constexpr std::int64_t kFakeClasses = 10;
     if (data_.fake > 0) return kFakeClasses;
     const auto shards = train_shards(input_options());
@@ -507,7 +507,7 @@ class TrainCommand final : public Command {
     return tools::count_outputs(input, choice_.task);
   }
 
-  std::int64_t find_steps(const RunInput& input, Context& context) const {
+  std::int64_t find_steps(const RunInput& input, CommandContext& context) const {
     if (limits_.fast_dev_run) return 1;
     const auto shards = train_shards(input_options());
     return count_steps({.shards = shards,
@@ -525,16 +525,16 @@ class TrainCommand final : public Command {
   /// Steps of the whole run, if a warm-up depends on them and they, or an upper limit, are known
   /// from options or indexes. Never from the shards' location, so that a run over HTTP equals the
   /// run from disk. 0: unknown.
-  std::int64_t run_steps(const RunInput& input, Context& context) const {
+  std::int64_t run_steps(const RunInput& input, CommandContext& context) const {
     if (!optimisation_.has_default_warmup()) return 0;
     return optimisation_.epochs * epoch_steps(input, context);
   }
 
-  std::int64_t epoch_steps(const RunInput& input, Context& context) const {
+  std::int64_t epoch_steps(const RunInput& input, CommandContext& context) const {
     if (optimisation_.steps_per_epoch > 0) return optimisation_.steps_per_epoch;
     if (input.train_samples() <= 0 && data_.fake <= 0)
       return (limits_.train_batches + optimisation_.accumulate - 1) / optimisation_.accumulate;
-    Context quiet{.out = context.out, .log = {}, .stop = context.stop};
+    CommandContext quiet{.out = context.out, .log = {}, .stop = context.stop};
     return find_steps(input, quiet);
   }
 
@@ -546,7 +546,7 @@ class TrainCommand final : public Command {
     return json.dump(1) + "\n";
   }
 
-  trainer::TrainOptions train_options(const Context& context) const {
+  trainer::TrainOptions train_options(const CommandContext& context) const {
     trainer::TrainOptions options{.precision = run_.precision.compute(),
                                   .seed = seed_,
                                   .log_steps = log_steps_,
@@ -567,7 +567,7 @@ class TrainCommand final : public Command {
   }
 
   /// A folder that also contains the test set is easily given as the training set.
-  void warn_of_overlap(const Context& context) const {
+  void warn_of_overlap(const CommandContext& context) const {
     if (limits_.overfit_batches > 0 || data_.fake > 0 || data_.val_specs().empty()) return;
     const auto train = train_shards(input_options());
     const std::set<std::string> trained(train.begin(), train.end());
@@ -581,7 +581,7 @@ class TrainCommand final : public Command {
   }
 
   /// Changes to the images that the user may not have intended.
-  std::string stored_text(const Context& context) const {
+  std::string stored_text(const CommandContext& context) const {
     if (data_.fake > 0) return {};
     const auto shards = train_shards(input_options());
     const std::string changes = find_changes({.shards = shards,
@@ -598,7 +598,7 @@ class TrainCommand final : public Command {
     return fmt::format("{} processes x {}", run_.topology.processes, devices);
   }
 
-  void print_header(const trainer::Model& model, const Context& context) const {
+  void print_header(const trainer::Model& model, const CommandContext& context) const {
     const std::string& run_dir = run_folder_.run_dir;
     const bool half = run_.precision.compute() == trainer::nn::Precision::kBFloat16;
     const decode::Extent size = choice_.images.size;
@@ -624,7 +624,7 @@ class TrainCommand final : public Command {
   }
 
   trainer::XlaLinesOptions xla_lines(const trainer::ReplicaThreads& devices,
-                                     const Context& context) const {
+                                     const CommandContext& context) const {
     trainer::XlaLinesOptions options{.log = context.log,
                                      .topology = run_.topology,
                                      .epochs = optimisation_.epochs,
@@ -636,7 +636,7 @@ class TrainCommand final : public Command {
   }
 
   trainer::FitResult fit(const trainer::FitInput& input, const RunInput& run_input,
-                         Context& context) {
+                         CommandContext& context) {
     opener_ = read_.opener();
     trainer::ProgressBar bar(terminal_of(context));
     bar.expect_evaluation(input.validation == nullptr ? 0 : input.validation->steps_per_epoch());
@@ -690,7 +690,7 @@ class TrainCommand final : public Command {
   }
 
   /// What a run is that its page tells of.
-  RunPageOptions page_options(const trainer::FitInput& input, const Context& context) const {
+  RunPageOptions page_options(const trainer::FitInput& input, const CommandContext& context) const {
     if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
     return {.folder = run_folder_.run_dir,
             .log = context.log,
@@ -703,7 +703,7 @@ class TrainCommand final : public Command {
   /// The page is drawn of a run that fails, too.
   trainer::FitResult fit_and_draw(const trainer::FitInput& input,
                                   const std::vector<trainer::Observer*>& observers,
-                                  const RunPage& page, const Context& context) const {
+                                  const RunPage& page, const CommandContext& context) const {
     try {
       auto result = trainer::fit(input, train_options(context), observers);
       page.draw();

@@ -48,13 +48,13 @@ class VerifyCommand final : public Command {
   }
   void check() override { read_.check(); }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     processes_.emplace(context);
     processes_->guard(context, [&] { verify_all(context); });
   }
 
  private:
-  void verify_all(Context& context) {
+  void verify_all(CommandContext& context) {
     read_.attach(context);
     const auto listed = read_.listed_shards();
     const auto opener = read_.opener();
@@ -78,7 +78,7 @@ class VerifyCommand final : public Command {
 
   /// Leaves all shards' reports in process 0's.
   void check_shards(const std::vector<std::string>& shards, const CheckInput& input,
-                    const Context& context, SetReport& report) {
+                    const CommandContext& context, SetReport& report) {
     Progress progress(context.terminal, "shards", shards.size());
     std::uint64_t done = 0;
     std::vector<nlohmann::json> own;
@@ -125,7 +125,7 @@ class VerifyCommand final : public Command {
     return facts;
   }
 
-  static void print(const SetReport& report, Context& context) {
+  static void print(const SetReport& report, CommandContext& context) {
     if (context.json) {
       context.out.line(to_json(report));
     } else {

@@ -89,7 +89,7 @@ class ViewCommand final : public Command {
     check_output_file(output_, replace());
   }
 
-  void run(Context& context) override {
+  void run(CommandContext& context) override {
     read_.attach(context);
     if (!html_.empty()) return draw_page(context);
     const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
@@ -159,7 +159,7 @@ class ViewCommand final : public Command {
     check_output_file(html_, replace());
   }
 
-  void draw_page(Context& context) {
+  void draw_page(CommandContext& context) {
     const auto opener = read_.opener();
     SetPage page;
     page.surveys.push_back(survey(read_.specs(), context, page));
@@ -178,7 +178,7 @@ class ViewCommand final : public Command {
   }
 
   /// Of the set that `specs` name, which `page` does then too.
-  SetSurvey survey(const std::vector<std::string>& specs, const Context& context,
+  SetSurvey survey(const std::vector<std::string>& specs, const CommandContext& context,
                    SetPage& page) const {
     std::string named;
     for (const std::string& spec : specs)
@@ -199,7 +199,7 @@ class ViewCommand final : public Command {
                        .terminal = context.terminal});
   }
 
-  void print_page(const SetPage& page, std::size_t bytes, Context& context) const {
+  void print_page(const SetPage& page, std::size_t bytes, CommandContext& context) const {
     const SetSurvey& set = page.surveys.front();
     const std::string place = io::printable_url(html_);
     if (!context.json) {
@@ -306,7 +306,8 @@ class ViewCommand final : public Command {
     return static_cast<int>(std::ceil(std::sqrt(static_cast<double>(cells))));
   }
 
-  void print(const std::vector<Cell>& cells, const decode::Image& sheet, Context& context) const {
+  void print(const std::vector<Cell>& cells, const decode::Image& sheet,
+             CommandContext& context) const {
     if (!context.json) {
       context.log.info(fmt::format("{}: {}, {} x {} pixels", io::printable_url(output_),
                                    counted(cells.size(), "sample"), sheet.width, sheet.height));

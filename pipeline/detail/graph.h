@@ -28,7 +28,7 @@ namespace millrace::pipeline::detail {
 /// What the graph works with; borrowed, must outlive it.
 struct GraphParts {
   const PipelineOptions& options;
-  const MemoryPlan& plan;
+  const MemoryShares& plan;
   const FieldDecoders& decoders;
   const RaggedDecoders& ragged;
   const BatchLayout& layout;

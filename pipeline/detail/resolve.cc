@@ -259,7 +259,7 @@ std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
          ahead_bytes(options) + contents_bytes(options) + decoded_bytes(options);
 }
 
-std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams,
+std::size_t bound(const MemoryShares& plan, std::size_t fixed, std::size_t streams,
                   std::size_t batch_bytes) {
   constexpr std::size_t kBlock = wds::SampleBlock::kMaxBytes;
   const auto blocks =
@@ -269,7 +269,7 @@ std::size_t bound(const MemoryPlan& plan, std::size_t fixed, std::size_t streams
 }
 
 /// Reduces one part of the plan; false if all are at their minimum.
-bool shrink(MemoryPlan& plan, std::int64_t devices, std::int64_t least_permits) {
+bool shrink(MemoryShares& plan, std::int64_t devices, std::int64_t least_permits) {
   if (plan.permits == least_permits + 1 && plan.first.read_ahead > 1) {
     --plan.first.read_ahead;
   } else if (plan.permits == least_permits + 1 && plan.decode_bytes > kMiB) {
@@ -286,7 +286,7 @@ bool shrink(MemoryPlan& plan, std::int64_t devices, std::int64_t least_permits) 
 /// What may be tuned: threads as far as options say, and read-ahead as far as memory allows.
 /// `used`: the sum without it.
 void raise_limits(const PipelineOptions& options, std::size_t streams, std::size_t used,
-                  MemoryPlan& plan) {
+                  MemoryShares& plan) {
   constexpr std::size_t kUsualBytes = 128 * kMiB;
   constexpr std::size_t kMostBlocks = 64;
   const std::size_t budget = options.resources.memory_budget_bytes;
@@ -541,7 +541,7 @@ void check_machine(std::int64_t num_batches, std::size_t buffer_bytes) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout) {
+MemoryShares share_memory(const PipelineOptions& options, const BatchLayout& layout) {
   const std::size_t batch_bytes =
       std::max<std::size_t>(layout.num_bytes() + layout.ragged_bytes(), 1);
   const std::size_t streams = owned_streams(options).size();
@@ -550,12 +550,12 @@ MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout
   const std::size_t budget = options.resources.memory_budget_bytes;
   const std::int64_t devices = options.split.topology.devices;
   const std::int64_t held = options.batch.fill ? 1 : 0;  // a round that waits to be filled
-  MemoryPlan plan{.permits = divide_up(options.resources.prefetch, devices) +
-                             rounds_in_work(options, batch_bytes) + held,
-                  .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB,
-                  .first = {.readers = options.resources.io_threads,
-                            .decode_threads = options.resources.threads,
-                            .read_ahead = 2}};
+  MemoryShares plan{.permits = divide_up(options.resources.prefetch, devices) +
+                               rounds_in_work(options, batch_bytes) + held,
+                    .decode_bytes = static_cast<std::size_t>(options.resources.threads) * 2 * kMiB,
+                    .first = {.readers = options.resources.io_threads,
+                              .decode_threads = options.resources.threads,
+                              .read_ahead = 2}};
   plan.num_batches = batches_held(plan.permits, devices);
   const auto sum = [&] { return bound(plan, fixed, streams, batch_bytes); };
   while (budget > 0 && sum() > budget && shrink(plan, devices, 1 + held)) continue;

@@ -61,7 +61,7 @@ std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_fa
 std::int64_t set_samples(const PipelineOptions& options);
 
 /// What the memory is used for. The sum is the pipeline's bound.
-struct MemoryPlan {
+struct MemoryShares {
   std::int64_t permits = 1;      ///< rounds of batches in the pipeline
   std::int64_t num_batches = 1;  ///< that it may hold, with those of the consumer
   std::size_t decode_bytes = 0;  ///< encoded bytes that wait for decoding
@@ -74,6 +74,6 @@ struct MemoryPlan {
 /// if need be. What is left of a budget is for more read-ahead. Requires: resolved options. Throws:
 /// InvalidArgument, with the sum, if even the minimum does not fit, or if the batches' buffers are
 /// larger than usable_memory().
-MemoryPlan plan_memory(const PipelineOptions& options, const BatchLayout& layout);
+MemoryShares share_memory(const PipelineOptions& options, const BatchLayout& layout);
 
 }  // namespace millrace::pipeline::detail

@@ -55,7 +55,7 @@ std::vector<Entry> parse_list(std::string_view text) {
 
 class ListSource final : public SampleSource {
  public:
-  explicit ListSource(ListOptions options) : options_(std::move(options)) {
+  explicit ListSource(ListSourceOptions options) : options_(std::move(options)) {
     list_ = read_local_file(options_.list, kMaxListBytes);
     entries_ = parse_list(list_.text());
     if (entries_.empty()) throw Error(ErrorCode::kCorrupt, "an empty list", {.url = options_.list});
@@ -118,7 +118,7 @@ class ListSource final : public SampleSource {
     }
   }
 
-  ListOptions options_;
+  ListSourceOptions options_;
   io::Bytes list_;
   std::vector<Entry> entries_;
   ClassLabels classes_;
@@ -126,7 +126,7 @@ class ListSource final : public SampleSource {
 
 }  // namespace
 
-std::unique_ptr<SampleSource> open_list_source(const ListOptions& options) {
+std::unique_ptr<SampleSource> open_list_source(const ListSourceOptions& options) {
   return std::make_unique<ListSource>(options);
 }
 

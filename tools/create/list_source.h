@@ -15,7 +15,7 @@
 
 namespace millrace::tools {
 
-struct ListOptions {
+struct ListSourceOptions {
   std::string list;
   /// What paths are relative to; empty: the list's folder.
   std::string root = {};
@@ -26,6 +26,6 @@ struct ListOptions {
 
 /// Throws: InvalidArgument (two lines with the same key, a file outside the root); NotFound,
 /// Corrupt, with the line.
-std::unique_ptr<SampleSource> open_list_source(const ListOptions& options);
+std::unique_ptr<SampleSource> open_list_source(const ListSourceOptions& options);
 
 }  // namespace millrace::tools

@@ -74,7 +74,7 @@ struct Done {
 
 class SetJob {
  public:
-  SetJob(const SampleSource& source, const WriteSetOptions& options, const Context& context,
+  SetJob(const SampleSource& source, const WriteSetOptions& options, const CommandContext& context,
          trainer::Cluster& cluster)
       : source_(source),
         options_(options),
@@ -286,7 +286,7 @@ class SetJob {
 
   const SampleSource& source_;
   const WriteSetOptions& options_;
-  const Context& context_;
+  const CommandContext& context_;
   trainer::Cluster& cluster_;
   Topology topology_;
   const io::UrlOpener opener_;
@@ -314,8 +314,8 @@ void check_set(const WriteSetOptions& options) {
   }
 }
 
-void write_set(const SampleSource& source, const WriteSetOptions& options, const Context& context,
-               trainer::Cluster& cluster) {
+void write_set(const SampleSource& source, const WriteSetOptions& options,
+               const CommandContext& context, trainer::Cluster& cluster) {
   SetJob(source, options, context, cluster).run();
 }
 

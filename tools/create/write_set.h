@@ -51,7 +51,7 @@ void check_set(const WriteSetOptions& options);
 /// and sources are equal, and process 0 does all else. Throws: InvalidArgument (shards exist, too
 /// few groups; several processes and a shard that maxsize would end), Io, Cancelled, and as the
 /// source.
-void write_set(const SampleSource& source, const WriteSetOptions& options, const Context& context,
-               trainer::Cluster& cluster);
+void write_set(const SampleSource& source, const WriteSetOptions& options,
+               const CommandContext& context, trainer::Cluster& cluster);
 
 }  // namespace millrace::tools

@@ -165,7 +165,7 @@ class PlanStore {
 
 // By a process of its own.
 Json compile_apart(const DevicePlanRequest& request, const Accelerator& accelerator,
-                   Context& context) {
+                   CommandContext& context) {
   const auto places = request.plugins.find(context);
   const auto place = std::ranges::find_if(places, [&](const pjrt::PluginPlace& each) {
     return each.name.find(accelerator.plugin) != std::string::npos;
@@ -265,7 +265,7 @@ void print(const Json& plan, const DevicePlanRequest& request, const Accelerator
 
 }  // namespace
 
-void plan_device(const DevicePlanRequest& request, Context& context) {
+void plan_device(const DevicePlanRequest& request, CommandContext& context) {
   const Accelerator accelerator = accelerator_of(request.device);
   const bool here = !request.plugins.plugin.empty();
   Json plan =

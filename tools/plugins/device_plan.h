@@ -25,6 +25,6 @@ struct DevicePlanRequest {
 /// Prints the plan. With a plugin named it is compiled in this process, else by one of its own.
 /// Throws: NotFound if no plugin for the device is installed; Exhausted if compiling takes longer
 /// than the time given; as Topology::compile().
-void plan_device(const DevicePlanRequest& request, Context& context);
+void plan_device(const DevicePlanRequest& request, CommandContext& context);
 
 }  // namespace millrace::tools

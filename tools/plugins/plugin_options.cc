@@ -82,7 +82,8 @@ void PluginOptions::check() const {
     throw Error(ErrorCode::kInvalidArgument, "--plugin and --plugin-path: one of them");
 }
 
-std::string PluginOptions::output_of(const std::string& command, const Context& context) const {
+std::string PluginOptions::output_of(const std::string& command,
+                                     const CommandContext& context) const {
   std::stop_source late;
   const std::stop_callback forward(context.stop, [&late] { late.request_stop(); });
   std::mutex mutex;
@@ -105,7 +106,7 @@ std::string PluginOptions::output_of(const std::string& command, const Context& 
   }
 }
 
-std::vector<device::pjrt::PluginPlace> PluginOptions::find(const Context& context) const {
+std::vector<device::pjrt::PluginPlace> PluginOptions::find(const CommandContext& context) const {
   if (!folders.empty()) return device::pjrt::find_plugins(folders);
   try {
     std::istringstream lines(
@@ -121,7 +122,7 @@ std::vector<device::pjrt::PluginPlace> PluginOptions::find(const Context& contex
 }
 
 nlohmann::ordered_json PluginOptions::ask_own(const std::vector<std::string>& words,
-                                              const Context& context) const {
+                                              const CommandContext& context) const {
   std::string command = "exec " + shell_word(std::filesystem::read_symlink("/proc/self/exe"));
   for (const std::string& word : words) command += ' ' + shell_word(word);
   const std::string output = output_of(command, context);

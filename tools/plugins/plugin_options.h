@@ -37,17 +37,17 @@ struct PluginOptions {
   void check() const;
 
   /// Those that pip has installed. If python3 does not say where, the log says why.
-  std::vector<device::pjrt::PluginPlace> find(const Context& context) const;
+  std::vector<device::pjrt::PluginPlace> find(const CommandContext& context) const;
   /// The JSON object that this program writes to its standard output when it is run with these
   /// words, by a process of its own that may take `timeout`: its last line that looks like one, as
   /// a plugin may write there too. Throws: Exhausted if it took longer; Io if it failed; Corrupt
   /// for no object; Cancelled.
   nlohmann::ordered_json ask_own(const std::vector<std::string>& words,
-                                 const Context& context) const;
+                                 const CommandContext& context) const;
 
  private:
   CLI::Option* declare_folders(CLI::App& app);
-  std::string output_of(const std::string& command, const Context& context) const;
+  std::string output_of(const std::string& command, const CommandContext& context) const;
 };
 
 }  // namespace millrace::tools

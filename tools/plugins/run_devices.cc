@@ -92,7 +92,7 @@ std::vector<std::int64_t> numbers_of(const std::string& text, std::string_view w
 
 /// The plugin's file.
 std::string plugin_for(const DeviceChoice& choice, const PluginOptions& plugins,
-                       const Context& context) {
+                       const CommandContext& context) {
   if (!plugins.plugin.empty()) return plugins.plugin;
   const Kind& kind = *find_kind(choice.kind);
   for (const pjrt::PluginPlace& place : plugins.find(context))
@@ -105,7 +105,7 @@ std::string plugin_for(const DeviceChoice& choice, const PluginOptions& plugins,
 
 /// A plugin that hangs keeps its thread, which ends with the process.
 SharedClient start_client(const std::string& file, const pjrt::ClientOptions& options,
-                          const PluginOptions& plugins, const Context& context) {
+                          const PluginOptions& plugins, const CommandContext& context) {
   using Clock = std::chrono::steady_clock;
   std::packaged_task<SharedClient()> start([file, options] {
     const pjrt::Plugin plugin(file);
@@ -196,7 +196,7 @@ void DeviceChoice::check(const PluginOptions& plugins) const {
 }
 
 RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugins,
-                         const device::DeviceSetOptions& cores, const Context& context,
+                         const device::DeviceSetOptions& cores, const CommandContext& context,
                          const device::pjrt::Network& network) {
   if (choice.is_cores()) return {.set = device::DeviceSet::parse(choice.cores, cores)};
   choice.check(plugins);

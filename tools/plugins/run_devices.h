@@ -62,7 +62,7 @@ struct RunDevices {
 /// plugin; Exhausted if it takes longer than plugins.timeout; InvalidArgument for a device that it
 /// does not have; as Plugin and Client.
 RunDevices start_devices(const DeviceChoice& choice, const PluginOptions& plugins,
-                         const device::DeviceSetOptions& cores, const Context& context,
+                         const device::DeviceSetOptions& cores, const CommandContext& context,
                          const device::pjrt::Network& network = {});
 
 }  // namespace millrace::tools

@@ -62,7 +62,7 @@ std::vector<std::vector<std::string>> train_joins(const RunInputOptions& options
 }
 
 RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
-                   const Context& context) {
+                   const CommandContext& context) {
   const auto pipeline = [&](const InputOptions& input) {
     return make_pipeline_options(input, options.choice, options.run, options.read, context);
   };

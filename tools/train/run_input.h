@@ -38,7 +38,7 @@ class RunInput {
  public:
   /// `devices` is borrowed. Throws: InvalidArgument for more processes than samples; as opening.
   RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
-           const Context& context);
+           const CommandContext& context);
 
   trainer::Feed& train() { return *limited_train_; }
   /// Samples of a training epoch, of all processes; 0 if unknown.

@@ -157,7 +157,8 @@ void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
 
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
-                                                const ReadOptions& read, const Context& context) {
+                                                const ReadOptions& read,
+                                                const CommandContext& context) {
   const decode::DType dtype = run.input_dtype();
   pipeline::PipelineOptions options;
   options.shards = input.shards;

@@ -86,7 +86,8 @@ struct InputOptions {
 /// index. Throws: InvalidArgument if whole shards are divided and there are fewer than streams.
 pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
                                                 const ModelChoice& choice, const RunOptions& run,
-                                                const ReadOptions& read, const Context& context);
+                                                const ReadOptions& read,
+                                                const CommandContext& context);
 
 /// Throws: InvalidArgument if the shards of `specs` are too few for the requested workers, as far
 /// as that is known before anything is opened.

@@ -277,7 +277,7 @@ class CpuPlan final : public nn::Plan {
   }
 
   Context context_;
-  PlanMemory memory_;
+  OwnedMemory memory_;
   Pass pass_;
   // oneDNN generates some of its code, that of matrix products, as they first run.
   bool has_run_forward_ = false;

@@ -247,7 +247,7 @@ std::vector<Lowering::InputWorks> Lowering::take_input_works() {
   return all;
 }
 
-void Lowering::finish(PlanMemory& memory) {
+void Lowering::finish(OwnedMemory& memory) {
   const nn::MemoryPlan plan = nn::plan_memory(lifetimes_);
   memory.arena = allocate_arena(plan.total_bytes);
   memory.scratchpad = AlignedBuffer(scratchpad_bytes_);

@@ -18,7 +18,7 @@
 namespace millrace::trainer::ops {
 
 /// Memory that outlives the lowering: the plan's.
-struct PlanMemory {
+struct OwnedMemory {
   AlignedBuffer arena;
   AlignedBuffer scratchpad;
   std::vector<AlignedBuffer> kept;
@@ -90,7 +90,7 @@ class Lowering {
   std::vector<std::size_t> without_gradient() const;
 
   /// Plans the arena and sets every tensor's address.
-  void finish(PlanMemory& memory);
+  void finish(OwnedMemory& memory);
 
   /// The conversions of inputs to the plan's type and layout, to be run before the ops: of each
   /// node that has any.
