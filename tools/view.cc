@@ -78,8 +78,7 @@ class ViewCommand final : public Command {
   }
 
   void check() override {
-    require(output_.empty() == !html_.empty(),
-            "view needs a file to write: -o FILE.png, or --html FILE");
+    require(output_.empty() == !html_.empty(), "give a file to write: -o FILE.png or --html FILE");
     if (!html_.empty()) return check_page();
     require(against_.empty() && limit_ == 0 && threads_ == 0,
             "--against, --limit and --threads are for --html");
