@@ -9,8 +9,10 @@
 #define HWY_TARGET_INCLUDE "trainer/ops/kernels_tokens.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+// clang-format off
+#include <hwy/contrib/math/math-inl.h>  // of each target: after foreach_target.h
+// clang-format on
 
-#include "hwy/contrib/math/math-inl.h"
 #include "trainer/ops/detail/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
