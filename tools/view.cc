@@ -78,7 +78,8 @@ class ViewCommand final : public Command {
   }
 
   void check() override {
-    require(output_.empty() == !html_.empty(), "give a file to write: -o FILE.png or --html FILE");
+    require(output_.empty() == !html_.empty(),
+            "give a file to write: --output FILE.png or --html FILE");
     if (!html_.empty()) return check_page();
     require(against_.empty() && limit_ == 0 && threads_ == 0,
             "--against, --limit and --threads are for --html");

@@ -131,12 +131,11 @@ SharedClient start_client(const std::string& file, const pjrt::ClientOptions& op
 
 /// What only a plugin's devices obey is not left out silently.
 void check_cores(const PluginOptions& plugins, const std::string& cores) {
-  const bool is_connected = plugins.network == "yes";
-  if (!is_connected && plugins.plugin.empty()) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      fmt::format("{}: --devices {} are the CPU's cores, not a plugin's, which are named as cuda:2",
-                  is_connected ? "--plugin-network yes" : "--plugin", cores));
+  if (plugins.network != "yes") return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("--plugin-network yes: --devices {} are the CPU's cores, not a plugin's, "
+                          "which are named as cuda:2",
+                          cores));
 }
 
 }  // namespace
