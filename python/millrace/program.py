@@ -84,6 +84,17 @@ class Picture:
         return self.png
 
 
+def _viewed(spec: Spec, options: dict[str, Any], output: str) -> bytes:
+    """The file that ``millrace view`` writes to the option ``output``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "drawn"
+        words = [program(), "view", *_specs(spec), *words_of(options), f"--{output}={path}"]
+        done = subprocess.run(words, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise ProgramError(done.returncode, words)
+        return path.read_bytes()
+
+
 @overload
 def view(spec: Pipeline, *, count: int = 16, columns: int | None = None) -> Picture: ...
 @overload
@@ -101,13 +112,7 @@ def view(spec: Any, **options: Any) -> Picture:
     """
     if isinstance(spec, Pipeline):
         return Picture(png_of(spec, **{"count": 16, "columns": None, **options}))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "view.png"
-        words = [program(), "view", *_specs(spec), *words_of(options), f"--output={path}"]
-        done = subprocess.run(words, stdout=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise ProgramError(done.returncode, words)
-        return Picture(path.read_bytes())
+    return Picture(_viewed(spec, options, "output"))
 
 
 class Page:
@@ -135,13 +140,7 @@ def view_html(spec: Spec, **options: Any) -> Page:
     is also in the set ``against``. ``options`` are the command's, with underscores. Raises
     ProgramError if the program fails, which has said why on standard error.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "set.html"
-        words = [program(), "view", *_specs(spec), *words_of(options), f"--html={path}"]
-        done = subprocess.run(words, stdout=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise ProgramError(done.returncode, words)
-        return Page(path.read_text(encoding="utf-8"))
+    return Page(_viewed(spec, options, "html").decode())
 
 
 def events(words: list[str]) -> Iterator[dict[str, Any]]:
