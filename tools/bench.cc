@@ -1,7 +1,7 @@
 // millrace bench: the throughput of the pipeline, and its bottleneck.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>

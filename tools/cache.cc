@@ -4,7 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <chrono>
 #include <cstdint>
 #include <limits>

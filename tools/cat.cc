@@ -1,5 +1,5 @@
 // millrace cat: one field's bytes.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "io/base/error.h"
 #include "tools/commands.h"

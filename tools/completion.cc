@@ -1,7 +1,7 @@
 // millrace completion: what a shell needs to complete command lines of millrace.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

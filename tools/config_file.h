@@ -11,7 +11,7 @@
 // Threads: one at a time.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <istream>
 #include <string>
 #include <utility>

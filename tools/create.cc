@@ -1,5 +1,5 @@
 // millrace create: raw data to shards.
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,7 +1,7 @@
 // millrace eval: a checkpoint's exact metrics on shards.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
 

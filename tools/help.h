@@ -5,7 +5,7 @@
 // Threads: pure functions.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <span>
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // millrace index: writes shards' indexes next to them, and a manifest of the set.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>

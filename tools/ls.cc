@@ -1,7 +1,7 @@
 // millrace ls: the samples of shards, with each field's offset, size and checksum.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -7,7 +7,7 @@
 // Threads: pure functions.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 
 namespace millrace::tools {

@@ -17,7 +17,7 @@
 // Threads: one at a time.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 

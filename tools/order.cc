@@ -4,7 +4,7 @@
 #include <tbb/parallel_invoke.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <functional>
 #include <limits>

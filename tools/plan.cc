@@ -1,7 +1,7 @@
 // millrace plan: what a run on many machines would take, before there are any.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

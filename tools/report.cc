@@ -1,7 +1,7 @@
 // millrace report: runs' folders as one page.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <set>
 #include <span>
 #include <string>

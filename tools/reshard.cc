@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 #include <tbb/parallel_for.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <optional>
 #include <span>
 

@@ -1,7 +1,7 @@
 // millrace trace: the traces of a run's processes as one.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

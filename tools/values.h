@@ -12,7 +12,7 @@
 // Threads: pure functions.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>

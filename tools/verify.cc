@@ -1,7 +1,7 @@
 // millrace verify: reads, checks and decodes everything, and reports it.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "io/base/error.h"
 #include "io/base/machine.h"

@@ -2,7 +2,7 @@
 // the whole set.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -73,7 +73,7 @@ def name_of(declaration):
     if found:
         return found.group(1)
     if re.match(r"(?:using|friend|extern|typedef|concept|namespace|static_assert)\b|\W", text):
-        return None  # an alias that two files have alike does no harm, and one that differs does not compile
+        return None
     head = text.split("=", 1)[0].strip()
     if "operator" in head:
         return None
@@ -109,6 +109,26 @@ def taken(path):
             yield "::".join(filter(None, around)), found.group(1)
 
 
+def aliases(path):
+    """The `using name = type` that a file has for itself alone: (namespace, name) and the type. Two files may have the same."""
+    for around, declaration in declarations(plain(path.read_text())):
+        found = re.fullmatch(r"using\s+(\w+)\s*=\s*(.*)", declaration, re.DOTALL)
+        if found and "" in around:
+            yield ("::".join(filter(None, around)), found.group(1)), " ".join(found.group(2).split())
+
+
+def alias_clashes(sources):
+    """(name, the files that have it) of every alias that is another type in another source, or a type or function of a header."""
+    types = collections.defaultdict(dict)
+    for source in sources:
+        for name, type_ in aliases(pathlib.Path(source)):
+            types[name][source] = type_
+    for header in (pathlib.Path(source).with_suffix(".h") for source in sources):
+        for name in set(shown(header)) & types.keys() if header.exists() else ():
+            types[name][str(header)] = str(header)
+    return sorted((name, sorted(files)) for (_, name), files in types.items() if len(set(files.values())) > 1)
+
+
 def clashes(sources):
     """(name, the files that have it) of every helper that two of the sources define, that another source takes from elsewhere,
     or that is called as what the header of another source has."""
@@ -132,7 +152,7 @@ def main():
     faults = 0
     for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
         target, *sources = line.split()
-        for name, files in clashes(sources):
+        for name, files in clashes(sources) + alias_clashes(sources):
             faults += 1
             print(f"{target}: {name} is defined in {' and '.join(files)}: give one of them a name of its own")
     sys.exit(1 if faults else 0)

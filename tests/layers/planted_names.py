@@ -47,6 +47,9 @@ def main():
     assert faults("namespace a::b { namespace { using c::pick; } }") == ["pick"]
     assert faults("namespace a { using b::pick; }\nnamespace a::b { namespace { using pick = int; } }") == []
     assert faults("", "namespace a::b {\nvoid refuse(int, int);\nint shown(int);\n}") == ["refuse"]
+    other = "namespace a::b { namespace { using Json = int; } }"
+    assert faults(other) == ["Json"]
+    assert faults("", "namespace a::b {\nstruct Json {};\n}") == ["Json"]
     assert faults("", "namespace a::b {\nclass Point {};\nstruct Shown {};\n}") == ["Point"]
 
 

@@ -71,11 +71,11 @@ class ChosenSet {
   std::vector<std::string> urls_;
 };
 
-using Counts = std::map<std::string, int>;
+using Draws = std::map<std::string, int>;
 
 /// How often each key comes in an epoch.
-Counts draws_of(Pipeline& pipeline) {
-  Counts counts;
+Draws draws_of(Pipeline& pipeline) {
+  Draws counts;
   for (Batch batch; pipeline.next(batch);)
     for (std::size_t i = 0; i < batch.valid.size(); ++i)
       if (batch.valid[i] != 0) ++counts[batch.keys[i]];
@@ -128,9 +128,9 @@ TEST(Selection, BalanceDrawsEachClassEquallyOften) {
   const ChosenSet set;
   Pipeline pipeline =
       set.builder({.balance = "classes"}).split({.workers = 2}).epochs({.count = 2}).build();
-  std::set<Counts> epochs;
+  std::set<Draws> epochs;
   for (int epoch = 0; epoch < 2; ++epoch) {
-    const Counts draws = draws_of(pipeline);
+    const Draws draws = draws_of(pipeline);
     std::map<int, int> classes;
     for (const auto& [key, count] : draws) {
       const int own = ChosenSet::class_of(number_of(key));
@@ -165,7 +165,7 @@ TEST(Selection, WeightsComeFromAMemberOrAFile) {
     lines += "s" + std::to_string(i) + (i < 60 ? " 0\n" : "\t1.5\r\n");
   testing::write_file(set.folder() / "weights.txt", lines);
   Pipeline by_file = set.builder({.weight = set.folder() / "weights.txt"}).build();
-  const Counts draws = draws_of(by_file);
+  const Draws draws = draws_of(by_file);
   EXPECT_EQ(draws.size(), 60U);
   for (const auto& [key, count] : draws) EXPECT_EQ(count, 2) << key;
 }

@@ -1,6 +1,6 @@
 #include "tools/completion/complete.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <array>
 #include <cctype>

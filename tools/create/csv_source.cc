@@ -18,7 +18,7 @@
 namespace millrace::tools {
 namespace {
 
-using Row = std::vector<std::string>;
+using CsvRow = std::vector<std::string>;
 using Json = nlohmann::ordered_json;
 
 /// A number in JSON's syntax ("12", "-0.5", "1e3", not "007"); integers stay integers.
@@ -105,7 +105,7 @@ class CsvSource final : public SampleSource {
   }
 
   wds::Sample make(std::uint64_t index) const override {
-    const Row row = table_.row(index);
+    const CsvRow row = table_.row(index);
     wds::Sample sample;
     sample.key = key(index, row);
     if (class_)
@@ -130,7 +130,7 @@ class CsvSource final : public SampleSource {
 
   /// Everything that can be wrong with a row is found before anything is written.
   void look_at(std::uint64_t index, FileFinder& finder, FolderFence& fence) {
-    const Row row = table_.row(index);
+    const CsvRow row = table_.row(index);
     files_.push_back(finder.find(path_.fill_wild(row)));
     fence.check(file(index));
     if (class_) classes_.add(row[*class_]);
@@ -144,11 +144,11 @@ class CsvSource final : public SampleSource {
     return (std::filesystem::path(options_.root) / files_[index]).string();
   }
 
-  std::string key(std::uint64_t index, const Row& row) const {
+  std::string key(std::uint64_t index, const CsvRow& row) const {
     return options_.key.empty() ? key_of_path(files_[index]) : key_of_text(key_.fill(row));
   }
 
-  Json json_of(const Row& row) const {
+  Json json_of(const CsvRow& row) const {
     Json json = Json::object();
     if (!labels_.empty()) json["labels"] = labels_of(row);
     if (group_) json["group"] = row[*group_];
@@ -157,7 +157,7 @@ class CsvSource final : public SampleSource {
     return json;
   }
 
-  Json labels_of(const Row& row) const {
+  Json labels_of(const CsvRow& row) const {
     Json labels = Json::array();
     for (const std::size_t column : labels_) {
       labels.push_back(

@@ -1,6 +1,6 @@
 #include "tools/train/data_options.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <iterator>
 

@@ -1,6 +1,6 @@
 #include "tools/train/limit_options.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "io/base/error.h"
 #include "tools/help.h"

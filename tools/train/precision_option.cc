@@ -1,6 +1,6 @@
 #include "tools/train/precision_option.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "tools/help.h"
 #include "tools/values.h"

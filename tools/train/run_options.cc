@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 
 #include "decode/decoded_cache.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "io/base/error.h"
 #include "tools/metrics_answer.h"

@@ -10,7 +10,7 @@
 // Threads: as Objective.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <array>
 #include <optional>
 #include <span>

@@ -9,19 +9,19 @@ namespace millrace::tools {
 namespace {
 
 constexpr std::size_t kMaxCounted = 65'536;
-// Histogram entries kept over all shards; further shards count only for the set.
+// Entries of histograms kept over all shards; further shards count only for the set.
 constexpr std::size_t kMaxEntries = std::size_t{4} * 1024 * 1024;
 // Random variation stays well below these.
 constexpr double kLongRun = 4.0;
 constexpr double kFarOff = 3.0;
 constexpr double kLeastDistance = 0.1;
 
-using Histogram = std::map<std::int64_t, std::uint64_t>;
+using ClassCounts = std::map<std::int64_t, std::uint64_t>;
 /// One value per class of the set.
 using Classes = Eigen::ArrayXd;
 
 /// How many of each of the set's classes `part` has.
-Classes counts_in(const Histogram& part, const Histogram& set) {
+Classes counts_in(const ClassCounts& part, const ClassCounts& set) {
   Classes counts = Classes::Zero(static_cast<Eigen::Index>(set.size()));
   Eigen::Index at = 0;
   for (const auto& [label, count] : set) {
@@ -42,7 +42,7 @@ double expected_distance(const Classes& shares, double samples) {
 
 }  // namespace
 
-ShardClasses::ShardClasses(Histogram histogram, double squared_runs, bool overflowed)
+ShardClasses::ShardClasses(ClassCounts histogram, double squared_runs, bool overflowed)
     : histogram_(std::move(histogram)), squared_runs_(squared_runs), overflowed_(overflowed) {
   for (const auto& [label, count] : histogram_) samples_ += count;
 }
