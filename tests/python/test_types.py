@@ -1,4 +1,4 @@
-"""What type checkers know: of the package, of a program of its classes, and of the pages' programs."""
+"""What type checkers know of the package, of its classes in use, and of the pages' programs."""
 
 from __future__ import annotations
 
