@@ -36,6 +36,6 @@ function(millrace_media_module target source libraries)
   target_link_libraries(${target} PRIVATE millrace::io ${libraries})
   target_link_options(${target} PRIVATE -Wl,--as-needed)
   millrace_warnings(${target})
-  # Not in the .deb: it would depend on these libraries.
+  # Of the .deb it is a part of its own: the whole would depend on these libraries.
   install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT media)
 endfunction()

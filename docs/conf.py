@@ -39,6 +39,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 
 PICTURES = "pictures"
+REFERENCE = "cpp"  # what Doxygen writes
+ROOMS = ["io", "wds", "decode", "pipeline", "device", "trainer"]
 
 
 def draw(app) -> None:
@@ -57,6 +59,37 @@ def draw(app) -> None:
             raise ExtensionError(f"docs/gallery.md: {command.text}\n{done.stderr}")
     for shard in folder.glob("*.tar*"):
         shard.unlink()
+
+
+def refer_to_headers(app, error) -> None:
+    """Runs Doxygen over the public headers, where it is installed: pages with a search of their own."""
+    doxygen = shutil.which("doxygen")
+    if error or app.builder.format != "html" or not doxygen:
+        return
+    root, folder = Path(app.srcdir), Path(app.outdir) / REFERENCE
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    options = (root / "docs" / "Doxyfile").read_text() + (
+        f'INPUT = {" ".join(ROOMS)}\nSTRIP_FROM_PATH = "{root}"\nOUTPUT_DIRECTORY = "{folder}"\n'
+    )
+    done = subprocess.run(
+        [doxygen, "-"], input=options, cwd=root, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise ExtensionError(f"doxygen: {done.stderr}")
+
+
+class HeaderReference(Directive):
+    """The way to the reference of the headers, or why this build has none."""
+
+    def run(self) -> list[nodes.Node]:
+        env = self.state.document.settings.env
+        if not shutil.which("doxygen"):
+            text = "This site was built on a machine without Doxygen: it has no reference of the headers."
+            return [nodes.paragraph(text, text)]
+        here = "../" * env.docname.count("/")
+        html = f'<p><a href="{here}{REFERENCE}/index.html">The headers, by file, class and name</a></p>'
+        return [nodes.raw("", html, format="html")]
 
 
 class Drawn(Directive):
@@ -101,7 +134,9 @@ def all_is_documented(app, env) -> None:
 
 def setup(app) -> None:
     app.connect("builder-inited", draw)
+    app.connect("build-finished", refer_to_headers)
     app.connect("autodoc-process-docstring", of_nanobind)
     app.connect("autodoc-process-signature", arguments_of_nanobind)
     app.connect("env-check-consistency", all_is_documented)
     app.add_directive("drawn", Drawn)
+    app.add_directive("headers", HeaderReference)

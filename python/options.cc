@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -14,6 +15,8 @@
 #include "io/base/text.h"
 #include "io/cache.h"
 #include "io/local_path.h"
+#include "io/opener.h"
+#include "pipeline/batch_fields.h"
 #include "python/bind.h"
 #include "python/struct_binding.h"
 #include "wds/mix.h"
@@ -294,7 +297,21 @@ void init_options(PipelineArguments* self, const nb::kwargs& given) {
   set_decoded_cache(options, optional_argument<BytesValue>(given, "cache_decoded"),
                     optional_argument<std::string>(given, "cache_decoded_in"));
   set_retry(options, optional_argument<double>(given, "retry_for"));
+  options.arrays = pipeline::batch_fields(options.pipeline());
   new (self) PipelineArguments(std::move(options));
+}
+
+/// Name, type, shape and bytes of each of a batch's arrays.
+nb::list arrays_of(const PipelineArguments& options) {
+  nb::list arrays;
+  for (const pipeline::BatchField& field : options.arrays) {
+    const std::string_view dtype = decode::dtype_name(field.spec.dtype);
+    nb::list shape;
+    for (const std::int64_t size : field.spec.shape) shape.append(size);
+    arrays.append(nb::make_tuple(field.name, nb::str(dtype.data(), dtype.size()), nb::tuple(shape),
+                                 field.spec.num_bytes()));
+  }
+  return arrays;
 }
 
 }  // namespace
@@ -303,7 +320,11 @@ void bind_options(nb::module_& module) {
   bind_structs(module);
   nb::class_<PipelineArguments>(module, "Options", "The arguments of Pipeline, checked.")
       .def("__init__", &init_options, nb::arg("arguments"))
-      .def_prop_ro("bfloat16_fields", &PipelineArguments::bfloat16_fields);
+      .def_prop_ro("bfloat16_fields", &PipelineArguments::bfloat16_fields)
+      .def_prop_ro("arrays", &arrays_of,
+                   nb::sig("def arrays(self) -> list[tuple[str, str, tuple[int, ...], int]]"));
+  module.def("printable_url", &io::printable_url, nb::arg("url"),
+             "A URL as messages show it, without its secrets.");
 }
 
 }  // namespace millrace::python

@@ -34,6 +34,8 @@ struct PipelineArguments {
   const pipeline::PipelineOptions& pipeline() const { return builder.options(); }
   /// The names of the batch's fields that hold bfloat16.
   std::vector<std::string> bfloat16_fields() const;
+  /// As pipeline::batch_fields(), of which the constructor has made sure that it throws nothing.
+  std::vector<pipeline::BatchField> arrays = {};
 };
 
 /// The pipeline's options with the shards expanded and their samples counted. It may read folders,

@@ -97,11 +97,14 @@ void add_members(nb::class_<T>& bound, const char* name, const T& usual,
         set_all(self, values, std::index_sequence_for<Members...>(), members...);
       },
       nb::sig("def __setstate__(self, state: tuple[object, ...], /) -> None"));
-  bound.def("__eq__", [members...](const T& self, const nb::object& other) {
-    T* same = nullptr;
-    if (!nb::try_cast(other, same)) return false;
-    return values_of(self, members...).equal(values_of(*same, members...));
-  });
+  bound.def(
+      "__eq__",
+      [members...](const T& self, const nb::object& other) {
+        T* same = nullptr;
+        if (other.is_none() || !nb::try_cast(other, same)) return false;
+        return values_of(self, members...).equal(values_of(*same, members...));
+      },
+      nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   bound.def("__repr__", [name, members...](const T& self) {
     nb::list names;
     (names.append(members.name), ...);

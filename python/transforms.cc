@@ -226,10 +226,13 @@ nb::object make_class(const nb::object& base, const decode::TransformTable& tabl
 nb::object bind_base(nb::module_& module, const decode::TransformTable& table) {
   nb::class_<TransformObject> base(module, "Transform", "What is done to a picture.");
   base.def("__repr__", &repr_of);
-  base.def("__eq__", [](const TransformObject& self, const nb::object& other) {
-    TransformObject* same = nullptr;
-    return nb::try_cast(other, same) && self.transform == same->transform;
-  });
+  base.def(
+      "__eq__",
+      [](const TransformObject& self, const nb::object& other) {
+        TransformObject* same = nullptr;
+        return !other.is_none() && nb::try_cast(other, same) && self.transform == same->transform;
+      },
+      nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   base.def("__getstate__", [](const TransformObject& self) { return json_text(self.transform); });
   base.def("__setstate__", [&table](TransformObject& self, const std::string& state) {
     new (&self)

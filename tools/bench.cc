@@ -173,7 +173,7 @@ class BenchCommand final : public Command {
     while (measured.seconds < seconds_) {
       if (pipeline.next(batch)) measured.samples += static_cast<std::uint64_t>(batch.num_valid);
       measured.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
-      progress.at(measured.samples);
+      progress.at(measured.samples, measured.seconds / seconds_);
     }
     measured.statistics = pipeline.statistics();
     measured.verdict = measured.statistics.verdict().text;

@@ -68,6 +68,7 @@ plugins() { python_packages "$1" "$2" --no-deps --upgrade --target build/plugins
 if [[ ${1:-} == --tests || ${1:-} == --ci ]]; then
   oracle nanobind "tests of the Python package" nanobind==3.1.0 nanobind-backend==1.0.0 pytest==9.2.0 \
     ml_dtypes==0.4.1 mypy==2.4.1
+  oracle pyright "test of pyright" basedpyright==1.40.2
   oracle webdataset "parity tests" webdataset==1.0.2
   oracle moto "tests of s3://" 'moto[server]==5.2.5'
   oracle gcp-storage-emulator "tests of gs://" gcp-storage-emulator==2026.7.19

@@ -14,6 +14,7 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/parse.h"
+#include "tools/progress.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -111,7 +112,10 @@ class CacheCommand final : public Command {
   void verify(CommandContext& context) const {
     std::size_t damaged = 0;
     const auto entries = io::list_cache(folder_);
+    Progress progress(context.terminal, "entries", entries.size(), "reading the first entries");
+    std::uint64_t done = 0;
     for (const CacheEntry& entry : entries) {
+      progress.at(done++);
       if (io::verify_cache_entry(entry, context.stop)) continue;
       ++damaged;
       context.out.line(line_of(entry, "removed", context.json));

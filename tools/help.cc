@@ -49,7 +49,8 @@ std::string value_text(const CLI::Option& option) {
   const std::string kind = shown_type(option).kind;
   // "IMAGES LABELS" already shows how many there are.
   const bool pair = option.get_expected_max() == 2 && kind.find(' ') == std::string::npos;
-  return " " + (pair ? kind + "," + kind : repeats(option) ? kind + "..." : kind);
+  const bool shows_more = kind.ends_with("...");  // as "SUFFIX,..." does itself
+  return " " + (pair ? kind + "," + kind : repeats(option) && !shows_more ? kind + "..." : kind);
 }
 
 std::string names_text(const CLI::Option& option) {

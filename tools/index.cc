@@ -121,7 +121,7 @@ class IndexCommand final : public Command {
     const auto shards = own_shards(all, processes_->topology());
     wds::FaultLedger ledger(read_.policy(), log);
     make_parent_folders(places_.index_path(all.front()));
-    Progress progress(context.terminal, "shards", shards.size());
+    Progress progress(context.terminal, "shards", shards.size(), "reading the first shards");
     std::vector<Set> sets;
     std::vector<nlohmann::json> own;
     std::uint64_t done = 0;

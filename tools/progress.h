@@ -2,13 +2,15 @@
 // terminal.
 //
 //   Progress progress(context.terminal, "samples", total);
-//   progress.at(done);      // redraws at most ten times per second
+//   progress.at(done);             // redraws at most ten times per second
+//   progress.at(done, elapsed / seconds);    // where another thing than `total` ends it
 //
 // Threads: one at a time.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "trainer/progress_bar.h"
@@ -27,11 +29,13 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void at(std::uint64_t done);
+  /// `share` of the work is done, of which `total` says nothing.
+  void at(std::uint64_t done, double share);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::string text(std::uint64_t done) const;
+  std::string text(std::uint64_t done, std::optional<double> share) const;
 
   trainer::TerminalLine* terminal_;
   std::string unit_;

@@ -75,10 +75,10 @@ class ReshardCommand final : public Command {
         ->needs(shuffle);
     app.add_option("--select", options_.select, "Fields to keep, by their new names; default: all")
         ->delimiter(',')
-        ->type_name("SUFFIX,..");
+        ->type_name("SUFFIX,...");
     app.add_option("--rename", renames_, "Fields' suffixes")
         ->delimiter(',')
-        ->type_name("OLD=NEW,..");
+        ->type_name("OLD=NEW,...");
     pictures_.declare(app);
     app.add_flag("--drop-duplicates", options_.drop_duplicates,
                  "Drop samples whose key was already written");

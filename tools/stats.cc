@@ -54,7 +54,7 @@ class StatsCommand final : public Command {
   void declare(CLI::App& app) override {
     read_.declare(app);
     app.add_option("--image", suffixes_, "The images' suffixes; a sample's first match counts")
-        ->type_name("SUFFIX;..");
+        ->type_name("SUFFIX;...");
     app.add_option("--limit", limit_, "Maximum samples to read; 0: all")
         ->transform(whole_number(0));
     app.add_option("-o,--output", output_, "File or URL for the result [standard output]")

@@ -19,6 +19,7 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/output_place.h"
+#include "tools/progress.h"
 #include "tools/read_options.h"
 #include "tools/values.h"
 
@@ -167,7 +168,9 @@ class TraceCommand final : public Command {
     text.back() = ',';
     text += "\"traceEvents\":[";
     std::size_t events = 0;
+    Progress progress(context.terminal, "traces", traces.size());
     for (std::size_t i = 0; i < traces.size(); ++i) {
+      progress.at(i);
       const std::int64_t process = process_of(traces, i);
       for (Json event = traces[i].next(); !event.is_null(); event = traces[i].next()) {
         event["pid"] = process;

@@ -79,7 +79,7 @@ class VerifyCommand final : public Command {
   /// Leaves all shards' reports in process 0's.
   void check_shards(const std::vector<std::string>& shards, const CheckInput& input,
                     const CommandContext& context, SetReport& report) {
-    Progress progress(context.terminal, "shards", shards.size());
+    Progress progress(context.terminal, "shards", shards.size(), "reading the first shards");
     std::uint64_t done = 0;
     std::vector<nlohmann::json> own;
     const auto take = [&](ShardReport shard) {

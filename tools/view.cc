@@ -18,6 +18,7 @@
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
+#include "tools/progress.h"
 #include "tools/read_options.h"
 #include "tools/stream_cursor.h"
 #include "tools/task_arena.h"
@@ -68,7 +69,7 @@ class ViewCommand final : public Command {
                    "Pictures of a sample, side by side: the image, then masks and others; a;b: "
                    "whichever it has; --html takes the first")
         ->delimiter(',')
-        ->type_name("SUFFIX,..");
+        ->type_name("SUFFIX,...");
     app.add_flag("--force", force_, "Replace an existing picture or page");
     declare_page(app);
     const std::size_t declared = app.get_options().size();
@@ -123,6 +124,10 @@ class ViewCommand final : public Command {
         ->allow_extra_args(false);
     app.add_option("--limit", limit_, "With --html: maximum samples to read of each set; 0: all")
         ->transform(whole_number(0));
+    app.add_option("--most-pictures", most_pictures_,
+                   "With --html: pictures of a set that are compared with each other; of a larger "
+                   "set one in 2, 4, 8, ..., chosen by the digest of their bytes")
+        ->transform(whole_number(1, std::uint64_t{1} << 32U));
     app.add_option("--threads", threads_, "With --html: decoding threads; 0: one per core")
         ->transform(whole_number(0, kMaxThreads))
         ->check(own_of_process());
@@ -165,11 +170,13 @@ class ViewCommand final : public Command {
     page.surveys.push_back(survey(read_.specs(), context, page));
     page.class_names = read_label_map(*opener, page.surveys.front().shards.front().url);
     if (!against_.empty()) page.surveys.push_back(survey(against_, context, page));
+    show_status(context.terminal, "comparing the pictures");
     find_what_to_show(page, count_.value_or(kPagePictures));
     read_page_thumbnails(page, {.opener = *opener,
                                 .stop = context.stop,
                                 .tolerate_truncated = read_.tolerate_truncated(),
-                                .threads = threads_});
+                                .threads = threads_,
+                                .terminal = context.terminal});
     const std::string text = set_page(page);
     const auto sink = open_output_file(*opener, html_, replace());
     sink->write(std::as_bytes(std::span(text)));
@@ -195,6 +202,7 @@ class ViewCommand final : public Command {
                        .tolerate_truncated = read_.tolerate_truncated(),
                        .limit = limit_,
                        .threads = threads_,
+                       .most_pictures = most_pictures_,
                        .set = static_cast<std::uint32_t>(page.surveys.size()),
                        .terminal = context.terminal});
   }
@@ -218,7 +226,8 @@ class ViewCommand final : public Command {
                                    {"pictures", set.num_pictures()},
                                    {"broken", set.broken},
                                    {"same_bytes", surplus(page.copies)},
-                                   {"alike", surplus(page.alike)}};
+                                   {"alike", surplus(page.alike)},
+                                   {"not_drawn", page.thumbnails.num_missing()}};
     for (const Outliers& kind : page.outliers) line["outliers"][kind.name] = kind.pictures.size();
     if (page.has_two_sets())
       line.update(
@@ -335,6 +344,7 @@ class ViewCommand final : public Command {
   std::string html_;
   std::vector<std::string> against_;
   std::uint64_t limit_ = 0;
+  std::uint64_t most_pictures_ = kMostSurveyed;
   int threads_ = 0;
   std::vector<std::string> names_;
   bool shows_classes_ = false;

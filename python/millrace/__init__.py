@@ -33,7 +33,7 @@ from millrace._core import (
     Verdict,
     Video,
 )
-from millrace._arrays import Batch
+from millrace.batch import Batch
 from millrace.errors import (
     CancelledError,
     CorruptError,
@@ -52,8 +52,8 @@ from millrace.pipeline import Field, Pipeline
 from millrace.program import Page, Picture, ProgramError, train, view, view_html
 from millrace.shard_writer import ShardWriter
 from millrace.tokens import Tokens
+from millrace import transforms
 from millrace.transforms import *  # noqa: F403
-from millrace.transforms import __all__ as _transforms
 
 __version__ = "0.1.0"
 
@@ -106,4 +106,4 @@ __all__ = [
     "view",
     "view_html",
 ]
-__all__ += _transforms
+__all__ += transforms.__all__

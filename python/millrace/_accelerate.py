@@ -60,7 +60,7 @@ class AcceleratedLoader(DataLoaderShard):
     @property
     def total_batch_size(self) -> int:
         batch_size: int = self.loader._pipeline._arguments["batch_size"]
-        return batch_size * PartialState().num_processes
+        return batch_size * int(PartialState().num_processes)
 
     @property
     def epoch(self) -> int:

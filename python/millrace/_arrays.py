@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-Batch = dict[str, Any]
-#: Of a batch, and what an allocator returned for its memory, if there is one.
-Convert = Callable[[Batch, Any], Batch]
+from millrace.batch import Batch
+
+#: Of what the C++ part hands out, and what an allocator returned for its memory, if there is one.
+Convert = Callable[[dict[str, Any], Any], Batch[Any]]
 Allocate = Callable[[int], Any]
 
 
@@ -36,12 +37,12 @@ def pinned_allocator(wanted: bool | None) -> Allocate:
     return allocate
 
 
-def _map(batch: Batch, array: Callable[[str, Any], Any]) -> Batch:
-    return {k: v if isinstance(v, list) else array(k, v) for k, v in batch.items()}
+def _map(batch: dict[str, Any], array: Callable[[str, Any], Any]) -> Batch[Any]:
+    return Batch({k: v if isinstance(v, list) else array(k, v) for k, v in batch.items()})
 
 
 def _dlpack(_: set[str]) -> Convert:
-    return lambda batch, _: batch
+    return lambda batch, _: Batch(batch)
 
 
 def _torch(_: set[str]) -> Convert:
@@ -61,7 +62,7 @@ def _torch(_: set[str]) -> Convert:
         end = begin + tensor.numel() * tensor.element_size()
         return memory[begin:end].view(tensor.dtype).view(tensor.shape)
 
-    def convert(batch: Batch, memory: Any) -> Batch:
+    def convert(batch: dict[str, Any], memory: Any) -> Batch[Any]:
         return _map(batch, array if memory is None else functools.partial(part, memory))
 
     return convert

@@ -6,7 +6,7 @@ import itertools
 import math
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from millrace import _core
@@ -14,7 +14,9 @@ from millrace.errors import InvalidArgumentError
 from millrace.transforms import Normalize
 
 if TYPE_CHECKING:
-    from millrace.pipeline import Pipeline
+    from millrace.pipeline import Field, Pipeline
+
+    Fields = Mapping[tuple[str, ...], Field]
 
 _GAP = 2
 #: Of class numbers: neighbouring ones differ.
@@ -23,40 +25,57 @@ _COLOURS = (67, 149, 211)
 
 def png_of(pipeline: Pipeline, count: int, columns: int | None) -> bytes:
     """A tile for each of the first samples: its pictures side by side."""
-    images = dict(_images(pipeline))
-    if not images:
+    if not list(images_of(pipeline._fields)):
         raise InvalidArgumentError("a pipeline without an Image has nothing to draw")
     if count < 1 or (columns is not None and columns < 1):
         raise InvalidArgumentError("count and columns are numbers from 1 on")
-    tiles = list(itertools.islice(_tiles(pipeline, images), count))
+    tiles = list(itertools.islice(_tiles(pipeline), count))
     if not tiles:
         raise InvalidArgumentError("the pipeline has no sample to draw")
-    return _png(_grid(tiles, columns or math.ceil(math.sqrt(len(tiles)))))
+    return png(_grid(tiles, columns or math.ceil(math.sqrt(len(tiles)))))
 
 
-def _images(pipeline: Pipeline) -> Iterator[tuple[str, _core.Image]]:
-    for names, field in pipeline._fields.items():
+def images_of(fields: Fields) -> Iterator[tuple[str, _core.Image]]:
+    for names, field in fields.items():
         if isinstance(field, _core.Image):
             yield names[0], field
         elif isinstance(field, _core.PairedImages):
             yield from zip(names, field.members, strict=True)
 
 
-def _tiles(pipeline: Pipeline, images: dict[str, _core.Image]) -> Iterator[Any]:
+def _tiles(pipeline: Pipeline) -> Iterator[Any]:
     import numpy as np
 
-    boxes = [(k[0], v) for k, v in pipeline._fields.items() if isinstance(v, _core.Boxes)]
     with pipeline.numpy() as loader:
         for batch in loader:
             for slot in np.flatnonzero(batch["valid"]):
-                drawn = {name: _pixels(batch[name][slot], image) for name, image in images.items()}
-                for name, field in boxes:
-                    _outline(drawn[field.image], _corners(batch, name, slot, field.form))
-                parts = list(drawn.values())
-                height = max(len(part) for part in parts)
-                yield np.hstack(
-                    [np.pad(part, ((0, height - len(part)), (0, 0), (0, 0))) for part in parts]
-                )
+                yield tile_of(batch, int(slot), pipeline._fields)
+
+
+def tile_of(batch: Mapping[str, Any], slot: int, fields: Fields) -> Any:
+    """(H, W, 3) of uint8: those of a sample's pictures that the batch has, side by side.
+
+    ``batch``: NumPy's arrays. Boxes that are in it are drawn, too.
+    """
+    import numpy as np
+
+    drawn = {k: _pixels(batch[k][slot], image) for k, image in images_of(fields) if k in batch}
+    for names, field in fields.items():
+        if isinstance(field, _core.Boxes) and {names[0], field.image} <= batch.keys():
+            _outline(drawn[field.image], _corners(batch, names[0], slot, field.form))
+    height = max(map(len, drawn.values()))
+    return np.hstack(
+        [np.pad(part, ((0, height - len(part)), (0, 0), (0, 0))) for part in drawn.values()]
+    )
+
+
+def reduced(pixels: Any, width: int, height: int) -> Any:
+    """The means of whole blocks of pixels, so large that the picture fits."""
+    block = max(math.ceil(pixels.shape[1] / width), math.ceil(pixels.shape[0] / height), 1)
+    rows, columns = (max(1, side // block) for side in pixels.shape[:2])
+    kept = pixels[: rows * block, : columns * block]
+    parts = kept.reshape(rows, len(kept) // rows, columns, kept.shape[1] // columns, 3)
+    return parts.mean(axis=(1, 3)).round().astype(pixels.dtype)
 
 
 def _pixels(picture: Any, image: _core.Image) -> Any:
@@ -122,7 +141,7 @@ def _grid(tiles: list[Any], columns: int) -> Any:
     return grid
 
 
-def _png(pixels: Any) -> bytes:
+def png(pixels: Any) -> bytes:
     height, width = pixels.shape[:2]
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     return b"\x89PNG\r\n\x1a\n" + b"".join(

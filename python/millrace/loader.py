@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from millrace import _core, _metrics
-from millrace._arrays import Allocate, Batch, Convert, converter, pinned_allocator
+from millrace._arrays import Allocate, Convert, converter, pinned_allocator
 from millrace._gradient_state import warn_of_lost_steps
 from millrace._ranks import ALONE, Ranks, ranks_now, sharers
+from millrace.batch import Batch, join_trees
 
 if TYPE_CHECKING:
     from millrace.pipeline import Pipeline
@@ -32,7 +33,7 @@ def _close_all() -> None:
 class Loader(Generic[T]):
     """The batches of a pipeline: each ``for`` loop over it is one epoch.
 
-    A batch is a dict: the pipeline's fields, ``valid`` (which slots hold a sample) and ``keys``.
+    A ``Batch`` is a dict: the pipeline's fields, ``valid`` (which slots hold a sample) and ``keys``.
     Its arrays share the loader's memory without a copy, and keep it as long as one of them lives.
 
     Threads start with the first batch, and end with ``close()``, at the end of a ``with`` block, or
@@ -47,7 +48,7 @@ class Loader(Generic[T]):
         self,
         pipeline: Pipeline,
         kind: str,
-        transform: Callable[[Batch], T] | None,
+        transform: Callable[[Batch[Any]], T] | None,
         pin_memory: bool | None = False,
     ) -> None:
         self._pipeline = pipeline
@@ -62,6 +63,7 @@ class Loader(Generic[T]):
         """Begins a pass over ``epoch``: where a loaded state stands, else at its beginning."""
         if self._convert is None:
             self._convert = converter(self._kind, set(self._pipeline._options.bfloat16_fields))
+        join_trees()
         warn_of_lost_steps(self)
         return _Pass(self, self._core.begin(), self._convert)
 
@@ -227,6 +229,11 @@ class Loader(Generic[T]):
             where += f", {self._made.statistics().batches} batches handed out"
         return f"<Loader: {self._kind}, {where}, of {self._pipeline!r}>"
 
+    def _repr_html_(self) -> str:
+        from millrace import _html
+
+        return _html.of_loader(self)
+
     def __reduce__(self) -> tuple[object, ...]:
         state = self.state_dict() if self._made is not None else {}
         arguments = self._pipeline, self._kind, self._transform, self._pin_memory
@@ -262,6 +269,7 @@ class _Pass:
             self._ended = True
             raise StopIteration
         batch = self._convert(*handed)
+        batch._fields = self._loader._pipeline._fields
         return batch if self._transform is None else self._transform(batch)
 
     def _ranks_now(self) -> Ranks:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from millrace import _core
-from millrace._arrays import Batch
 from millrace._overloads import overload
+from millrace.batch import Batch, DLPackArray
 from millrace.loader import Loader
+
+if TYPE_CHECKING:
+    import jax as _jax
+    import numpy as _numpy
+    import torch as _torch
 
 T = TypeVar("T")
 
@@ -157,13 +162,18 @@ class Pipeline:
         )
 
     @overload
-    def torch(self, transform: None = None, *, pin_memory: bool | None = None) -> Loader[Batch]: ...
+    def torch(
+        self, transform: None = None, *, pin_memory: bool | None = None
+    ) -> Loader[Batch[_torch.Tensor]]: ...
     @overload
     def torch(
-        self, transform: Callable[[Batch], T], *, pin_memory: bool | None = None
+        self, transform: Callable[[Batch[_torch.Tensor]], T], *, pin_memory: bool | None = None
     ) -> Loader[T]: ...
     def torch(
-        self, transform: Callable[[Batch], Any] | None = None, *, pin_memory: bool | None = None
+        self,
+        transform: Callable[[Batch[Any]], Any] | None = None,
+        *,
+        pin_memory: bool | None = None,
     ) -> Loader[Any]:
         """Batches of torch tensors; ``valid`` is a bool tensor.
 
@@ -176,31 +186,36 @@ class Pipeline:
         return Loader(self, "torch", transform, pin_memory)
 
     @overload
-    def numpy(self, transform: None = None) -> Loader[Batch]: ...
+    def numpy(self, transform: None = None) -> Loader[Batch[_numpy.ndarray[Any, Any]]]: ...
     @overload
-    def numpy(self, transform: Callable[[Batch], T]) -> Loader[T]: ...
-    def numpy(self, transform: Callable[[Batch], Any] | None = None) -> Loader[Any]:
+    def numpy(self, transform: Callable[[Batch[_numpy.ndarray[Any, Any]]], T]) -> Loader[T]: ...
+    def numpy(self, transform: Callable[[Batch[Any]], Any] | None = None) -> Loader[Any]:
         """Batches of NumPy arrays, read-only; bfloat16 needs the package ml_dtypes."""
         return Loader(self, "numpy", transform)
 
     @overload
-    def jax(self, transform: None = None) -> Loader[Batch]: ...
+    def jax(self, transform: None = None) -> Loader[Batch[_jax.Array]]: ...
     @overload
-    def jax(self, transform: Callable[[Batch], T]) -> Loader[T]: ...
-    def jax(self, transform: Callable[[Batch], Any] | None = None) -> Loader[Any]:
+    def jax(self, transform: Callable[[Batch[_jax.Array]], T]) -> Loader[T]: ...
+    def jax(self, transform: Callable[[Batch[Any]], Any] | None = None) -> Loader[Any]:
         """Batches of JAX arrays on the CPU. An integer that JAX would cut off is refused."""
         return Loader(self, "jax", transform)
 
     @overload
-    def dlpack(self, transform: None = None) -> Loader[Batch]: ...
+    def dlpack(self, transform: None = None) -> Loader[Batch[DLPackArray]]: ...
     @overload
-    def dlpack(self, transform: Callable[[Batch], T]) -> Loader[T]: ...
-    def dlpack(self, transform: Callable[[Batch], Any] | None = None) -> Loader[Any]:
+    def dlpack(self, transform: Callable[[Batch[DLPackArray]], T]) -> Loader[T]: ...
+    def dlpack(self, transform: Callable[[Batch[Any]], Any] | None = None) -> Loader[Any]:
         """Batches of objects that any library's ``from_dlpack`` takes; ``valid`` is uint8."""
         return Loader(self, "dlpack", transform)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self._arguments,)
+
+    def _repr_html_(self) -> str:
+        from millrace import _html
+
+        return _html.of_pipeline(self)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{k}={v!r}" for k, v in self._arguments.items() if v is not None)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from millrace._arrays import Batch
+from millrace.batch import A, Batch
 from millrace.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ class Tokens:
             raise InvalidArgumentError(f"length {length} has no room for a token of a text")
         self._encoder: Any = None
 
-    def __call__(self, batch: Batch) -> Batch:
+    def __call__(self, batch: Batch[A]) -> Batch[A]:
         """The batch with the tokens of its texts."""
         import numpy as np
 
-        texts = batch[self._text]
+        texts: Any = batch[self._text]
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
             raise InvalidArgumentError(f"field {self._text}: Tokens take a Raw(text=True)")
-        valid = batch["valid"]
+        valid: Any = batch["valid"]
         valid = np.asarray(valid) if hasattr(valid, "__array__") else np.from_dlpack(valid)
         used = [number for number in range(len(texts)) if valid[number]]
         tokens = self._encoded([texts[number] for number in used])

@@ -12,12 +12,20 @@ fail() { echo "deb: $*" >&2; exit 1; }
 work=$build/deb-test
 rm -rf "$work" && mkdir -p "$work"
 (cd "$build" && cpack -G DEB -B "$work" >"$work/cpack.log") || { cat "$work/cpack.log"; fail "cpack"; }
-deb=$(ls "$work"/*.deb)
+deb=$(ls "$work"/millrace_*.deb)
 dpkg-deb -c "$deb" >"$work/files"
 for file in ./usr/bin/millrace ./usr/share/doc/millrace/LICENSE ./usr/share/millrace/recipes/ ./usr/include/millrace/pipeline/pipeline.h; do
   grep -q " $file" "$work/files" || fail "no $file in $deb"
 done
 [[ $(dpkg-deb -f "$deb" Depends) == *libcurl* ]] || fail "the package does not depend on libcurl"
+# What reads sounds and films, where this build has it, is a package that the first recommends.
+if [[ -e $build/bin/libmillrace_sound.so ]]; then
+  media=$(ls "$work"/millrace-media_*.deb)
+  dpkg-deb -c "$media" | grep -q ' ./usr/lib/.*libmillrace_sound\.so' || fail "no module for sounds in $media"
+  [[ $(dpkg-deb -f "$media" Depends) == *libsndfile* ]] || fail "$media does not depend on libsndfile"
+  [[ $(dpkg-deb -f "$deb" Recommends) == millrace-media ]] || fail "$deb does not recommend millrace-media"
+  [[ $(dpkg-deb -f "$deb" Depends) != *libsndfile* ]] || fail "$deb depends on libsndfile"
+fi
 
 suite=$(. /etc/os-release; echo "$VERSION_CODENAME")
 base=$PWD/build/clean-machine/deb-$suite

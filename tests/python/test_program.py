@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import inspect
 import os
 import re
@@ -176,37 +175,3 @@ def test_what_is_printed_says_what_it_is(tmp_path: Path) -> None:
         assert repr(loader.statistics()).startswith("<Statistics: 1 batches, 4 samples, 0 masked")
         assert re.fullmatch(r"<Ledger: \d+ read, \d+ emitted, 0 skipped>", repr(loader.ledger()))
         assert repr(loader.statistics().stages[0]).startswith("<StageStatistics: read, ")
-
-
-def test_types_hold(tmp_path: Path) -> None:
-    if importlib.util.find_spec("mypy") is None:
-        pytest.skip("no mypy")
-    package = Path(str(mr.__file__)).parent
-    user = tmp_path / "user.py"
-    user.write_text(
-        "import millrace as mr\n"
-        "data = mr.Pipeline('a.tar', fields={'image': mr.Image(mr.RandomCrop(8)),\n"
-        "    ('a', 'b'): mr.PairedImages(mr.Image(), mr.Image())}, batch_size=8)\n"
-        "mr.Shuffle('many')  # type: ignore[arg-type]\n"
-        "batch: mr.Batch\n"
-        "for batch in data.numpy():\n"
-        "    print(batch['image'])\n"
-        "def size(batch: mr.Batch) -> int:\n"
-        "    return len(batch)\n"
-        "for number in data.torch(size):\n"
-        "    print(number + 1)\n"
-        "text: str = next(iter(data.jax(size)))  # type: ignore[assignment]\n"
-        "mr.Image(layout='CHW', dtype='bf16')\n"
-        "mr.Image(layout='NHWC')  # type: ignore[arg-type]\n"
-        "mr.Image(dtype='half')  # type: ignore[arg-type]\n"
-        "mr.Faults('ignore')  # type: ignore[arg-type]\n"
-        "mr.Mix([(1, 'a')], end='never')  # type: ignore[arg-type]\n"
-        "mr.Pipeline('a', fields={}, batch_size=1, uneven='cut')  # type: ignore[arg-type]\n"
-        "mr.Raw(missing=b''), mr.CenterCrop((2, 3)), mr.Resize(256)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--warn-unused-ignores",
-         "--cache-dir", str(tmp_path / "cache"), str(package), str(user)],
-        capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(package.parent)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout

@@ -152,8 +152,8 @@ def test_the_ledger_lists_what_was_skipped(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_cannot_work_are_refused(shards: str, arguments: dict[str, object]) -> None:
-    with pipeline(shards, **arguments).numpy() as loader:
-        with pytest.raises((ValueError, mr.ExhaustedError, mr.NotFoundError)) as caught:
+    with pytest.raises((ValueError, mr.ExhaustedError, mr.NotFoundError)) as caught:
+        with pipeline(shards, **arguments).numpy() as loader:
             next(iter(loader))
     assert str(caught.value)
 

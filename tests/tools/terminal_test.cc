@@ -3,7 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -49,27 +55,66 @@ TEST_F(OnATerminal, TrainingFitsAndLeavesNothing) {
   }
 }
 
-TEST_F(OnATerminal, CommandsSayHowFarTheyAre) {
-  const std::vector<std::vector<std::string>> commands = {
-      {"create", dir_ / "made-%06d.tar", "--synthetic", "classes", "--count", "64", "--size", "32"},
-      {"index", shards_},
-      {"verify", shards_},
-      {"stats", shards_},
-      {"reshard", shards_, dir_ / "new-%06d.tar"},
-      {"order", shards_}};
-  for (const auto& words : commands) {
-    const auto shown = show(80, words);
-    EXPECT_EQ(shown["status"], 0) << words.front();
-    EXPECT_GT(shown["drawn"], 0) << words.front();
-    EXPECT_LT(shown["widest"], 80) << words.front();
-    EXPECT_TRUE(shown["erased"]) << words.front();
+/// The program's own list.
+std::vector<std::string> commands() {
+  std::vector<std::string> names;
+  std::istringstream help(millrace({"--help"}).out);
+  bool listed = false;
+  for (std::string line; std::getline(help, line);) {
+    if (listed && !line.starts_with("  ")) break;
+    if (listed) names.push_back(line.substr(2, line.find(' ', 2) - 2));
+    listed = listed || line == "Commands:";
   }
-  // Where an index or a manifest has the number of samples, it is known how many are left.
-  for (const char* command : {"stats", "order"})
-    EXPECT_THAT(
-        show(80, {command, dir_ / "made-000000.tar"})["lines"].get<std::vector<std::string>>(),
-        Contains(HasSubstr("/64 ")))
-        << command;
+  return names;
+}
+
+/// What of a share a line says: "40 %", "12/64".
+bool says_how_far(const std::string& line) {
+  return std::regex_search(line, std::regex("[0-9]( %|/[0-9]+)"));
+}
+
+// A new command has its line here, or is named among those that need none.
+TEST_F(OnATerminal, EveryCommandThatWorksForLongSaysHowFarItIs) {
+  const std::set<std::string> print_as_they_go = {"ls", "cat"};
+  const std::set<std::string> done_at_once = {"report", "plan", "devices", "completion", "man"};
+  const std::string run = dir_ / "run";
+  const std::string made = dir_ / "made-000000.tar";
+  std::filesystem::create_directory(dir_ / "cache");
+  std::map<std::string, std::vector<std::string>> words = {
+      {"create", {dir_ / "made-%06d.tar", "--synthetic", "classes", "--count", "64"}},
+      {"view", {made, "--html", dir_ / "page.html"}},
+      {"stats", {made}},
+      {"verify", {shards_}},
+      {"index", {shards_}},
+      {"reshard", {made, dir_ / "new-%06d.tar"}},
+      {"order", {made}},
+      {"cache", {"verify", dir_ / "cache"}},
+      {"bench", {made, "--seconds", "0.3"}},
+      {"eval", {shards_, "--checkpoint", run, "--batch-size", "4"}},
+      {"predict", {shards_, "--checkpoint", run, "-o", dir_ / "rows.csv"}},
+      {"trace", {"merge", dir_ / "t.json", "-o", dir_ / "all.json"}}};
+  const auto training = train();
+  words["train"] = {training.begin() + 1, training.end() - 1};
+  words["train"].insert(words["train"].end(), {run, "--trace", dir_ / "t.json"});
+  // Those first that make what the others take.
+  std::vector<std::string> names = commands();
+  std::ranges::stable_partition(
+      names, [](const auto& name) { return name == "create" || name == "train"; });
+  ASSERT_THAT(names, Contains("reshard"));
+  for (const std::string& name : names) {
+    if (print_as_they_go.contains(name) || done_at_once.contains(name)) continue;
+    ASSERT_TRUE(words.contains(name)) << name << ": how far it is, is not shown, or not tested";
+    std::vector<std::string> line = words[name];
+    line.insert(line.begin(), name);
+    const auto shown = show(80, line);
+    EXPECT_EQ(shown["status"], 0) << name << shown["text"];
+    EXPECT_GT(shown["drawn"], 0) << name;
+    EXPECT_LT(shown["widest"], 80) << name;
+    EXPECT_TRUE(shown["erased"]) << name;
+    const auto lines = shown["lines"].get<std::vector<std::string>>();
+    EXPECT_TRUE(name == "cache" || std::ranges::any_of(lines, says_how_far))
+        << name << shown["lines"];
+  }
 }
 
 TEST_F(OnATerminal, ADumbOneGetsTextAlone) {

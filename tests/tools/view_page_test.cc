@@ -190,7 +190,32 @@ TEST_F(ViewPage, OfStandardInputHasNoThumbnails) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("24 samples"));
   EXPECT_TRUE(page()["alts"].empty());
-  EXPECT_THAT(text_of(page()), HasSubstr("not drawn"));
+  EXPECT_THAT(text_of(page()),
+              AllOf(HasSubstr("not drawn"), HasSubstr("24 pictures of this page are not drawn"),
+                    HasSubstr("24: their shard can be read only once")));
+}
+
+TEST_F(ViewPage, SaysOfALargeSetWhichPicturesItComparesAndHasAllCopiesOfThem) {
+  std::vector<std::pair<std::string, std::string>> more;
+  for (unsigned i = 0; i < 200; ++i)  // each three times
+    more.emplace_back("again" + std::to_string(i) + ".pgm", noise(1000 + i / 2));
+  for (unsigned i = 0; i < 100; ++i)
+    more.emplace_back("third" + std::to_string(i) + ".pgm", noise(1000 + i));
+  const std::string set = shard("set.tar", 1, more);
+  const auto whole = view({set});
+  EXPECT_EQ(whole["same_bytes"], 200);
+  EXPECT_THAT(text_of(page()), Not(HasSubstr("chosen by the bytes' digest")));
+  const auto sampled = view({set, "--most-pictures", "100"});
+  EXPECT_EQ(sampled["pictures"], 324) << "counts are of all";
+  EXPECT_THAT(text_of(page()), AllOf(HasSubstr("one file of "), HasSubstr("324")));
+  const int copies = sampled["same_bytes"];
+  EXPECT_GT(copies, 0);
+  EXPECT_LT(copies, 100);
+  EXPECT_EQ(copies % 2, 0) << "two of three, of each file that is among them";
+  // The other set is sampled as this one is: of each file there all its copies are in both.
+  const int in_both = view({set, "--against", set, "--most-pictures", "100"})["in_both"];
+  EXPECT_GE(in_both, copies / 2);
+  EXPECT_LT(in_both, 124) << "files that differ";
 }
 
 TEST_F(ViewPage, OfASetWithoutPicturesHasItsSamples) {

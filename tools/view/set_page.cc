@@ -26,6 +26,7 @@ constexpr std::size_t kMostNamed = 400;
 constexpr std::size_t kMostOfGroup = 6;
 constexpr std::size_t kMostShards = 200;
 constexpr std::size_t kMostFaults = 200;
+constexpr std::size_t kMostReasons = 20;
 constexpr std::size_t kMostClassBars = 40;
 // Thumbnails below are drawn with their pixels.
 constexpr int kSmallSide = 64;
@@ -336,11 +337,27 @@ std::string page_head(const SetPage& page, const Shots& shots, const std::string
          "</nav>\n</header>\n";
 }
 
+/// Of all pictures that the page would show.
+std::string missing_of(const Thumbnails& thumbnails) {
+  if (thumbnails.num_missing() == 0) return {};
+  std::string text = fmt::format(
+      "<p>{} of this page {} not drawn, because they could not be read a "
+      "second time:</p>\n<ul>\n",
+      counted(thumbnails.num_missing(), "picture"), thumbnails.num_missing() == 1 ? "is" : "are");
+  std::size_t named = 0;
+  for (const auto& [why, count] : thumbnails.missing())
+    if (++named <= kMostReasons)
+      text += fmt::format("<li>{}: {}</li>\n", count, escaped(printable(why, 400)));
+  if (named > kMostReasons)
+    text += fmt::format("<li>and {}</li>\n", counted(named - kMostReasons, "further reason"));
+  return text + "</ul>\n";
+}
+
 std::string grid_of(const SetPage& page, const Shots& shots) {
   if (page.grid.empty()) return "<p>There is no picture.</p>\n";
   return fmt::format("<p>{} of {}, evenly through the set.</p>\n", page.grid.size(),
                      counted(page.surveys.front().num_pictures(), "picture")) +
-         shots.grid(page.grid);
+         missing_of(page.thumbnails) + shots.grid(page.grid);
 }
 
 /// Sections, and links to them.

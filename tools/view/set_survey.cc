@@ -33,7 +33,7 @@ class SurveyPass {
  public:
   explicit SurveyPass(const SurveyInput& input)
       : input_(input),
-        survey_(input.shards),
+        survey_(input.shards, input.most_pictures),
         ledger_(input.policy, input.log),
         threads_(input.threads),
         progress_(input.terminal, "samples", expected(input)) {
@@ -142,12 +142,13 @@ void Histogram::add(double value) {
   ++counts[static_cast<std::size_t>(above - edges.begin())];
 }
 
-SetSurvey::SetSurvey(const std::vector<std::string>& urls)
+SetSurvey::SetSurvey(const std::vector<std::string>& urls, std::uint64_t most_pictures)
     : sides{.edges = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096}},
       aspects{.edges = {1.0 / 3, 0.5, 2.0 / 3, 0.8, 0.95, 1.05, 1.25, 1.5, 2, 3}},
       sizes{.edges = {100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6,
                       1e7}},
-      levels{.edges = {32, 64, 96, 128, 160, 192, 224}} {
+      levels{.edges = {32, 64, 96, 128, 160, 192, 224}},
+      most_pictures_(most_pictures) {
   for (const std::string& url : urls) shards.push_back({.url = url});
 }
 
@@ -165,7 +166,7 @@ void SetSurvey::add(SurveyedPicture picture) {
   levels.add(picture.facts.brightness);
   if (!is_sampled(picture, sampled_bits)) return;
   pictures.push_back(std::move(picture));
-  while (pictures.size() > kMostPictures && sampled_bits < 63) sample_pictures(sampled_bits + 1);
+  while (pictures.size() > most_pictures_ && sampled_bits < 63) sample_pictures(sampled_bits + 1);
 }
 
 void SetSurvey::add_class(std::uint32_t shard, std::int64_t label) {

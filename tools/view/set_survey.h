@@ -1,11 +1,11 @@
 // SetSurvey: what one pass over a set's samples finds: histograms, each shard's sums, the faults,
 // and the pictures themselves, by which the page compares and names them.
 //
-// Histograms and sums are of all samples. Of the pictures, a set with more than kMostPictures keeps
-// those whose digest begins with so many zero bits that they are few enough: a sample that is the
-// same however the set is sharded, and holds all copies of a file or none.
+// Histograms and sums are of all samples. Of the pictures, a set with more than `most_pictures`
+// keeps those whose digest begins with so many zero bits that they are few enough: a sample that is
+// the same however the set is sharded, and holds all copies of a file or none.
 //
-// Buffers: 256 bytes and a name for each of kMostPictures pictures, 100,000 faults; a batch of
+// Buffers: 256 bytes and a name for each of `most_pictures` pictures, 100,000 faults; a batch of
 // samples with their pixels, one for each thread. Threads: one at a time.
 #pragma once
 
@@ -57,6 +57,8 @@ struct Histogram {
   void add(double value);
 };
 
+constexpr std::uint64_t kMostSurveyed = std::uint64_t{1} << 18;
+
 struct SurveyInput {
   std::vector<std::string> shards;
   const io::Opener& opener;
@@ -68,15 +70,16 @@ struct SurveyInput {
   bool tolerate_truncated = false;
   std::uint64_t limit = 0;  ///< samples to read; 0: all
   int threads = 0;          ///< 0: one per core
+  /// SetSurvey::pictures has so many at most.
+  std::uint64_t most_pictures = kMostSurveyed;
   std::uint32_t set = 0;
   trainer::TerminalLine* terminal = nullptr;  ///< borrowed; null: none
 };
 
 class SetSurvey {
  public:
-  static constexpr std::size_t kMostPictures = std::size_t{1} << 18;
-
-  explicit SetSurvey(const std::vector<std::string>& urls);
+  explicit SetSurvey(const std::vector<std::string>& urls,
+                     std::uint64_t most_pictures = kMostSurveyed);
 
   /// `shard`: its number. Called in the shards' order.
   void add_sample(std::uint32_t shard, std::uint64_t bytes);
@@ -103,6 +106,7 @@ class SetSurvey {
   int sampled_bits = 0;  ///< one picture of 2 to this power is among `pictures`
 
  private:
+  std::uint64_t most_pictures_;
   std::uint32_t shard_of_classes_ = 0;
   std::set<std::int64_t> classes_ = {};  ///< of that shard
 };

@@ -9,6 +9,7 @@
 #include "io/base/error.h"
 #include "io/local_path.h"
 #include "tools/per_shard.h"
+#include "tools/progress.h"
 #include "wds/member_name.h"
 #include "wds/shard_reader.h"
 
@@ -20,7 +21,8 @@ constexpr std::uint64_t kReadOn = std::uint64_t{1} << 20;
 
 /// Some pictures of one shard, by their offsets.
 using Wanted = std::vector<const SurveyedPicture*>;
-using Drawn = std::vector<std::pair<const SurveyedPicture*, Thumbnail>>;
+using Drawing = Thumbnails::Drawing;
+using Drawn = std::vector<Drawing>;
 
 Thumbnail thumbnail_of(const io::Bytes& encoded, bool tolerate_truncated) {
   const decode::Image image = shrunk(
@@ -40,24 +42,27 @@ class ShardThumbnails {
 
   Drawn draw(const Wanted& wanted) {
     Drawn drawn;
-    for (const SurveyedPicture* picture : wanted)
-      if (auto thumbnail = draw(*picture)) drawn.emplace_back(picture, std::move(*thumbnail));
+    for (const SurveyedPicture* picture : wanted) drawn.push_back(draw(*picture));
     return drawn;
   }
 
  private:
-  std::optional<Thumbnail> draw(const SurveyedPicture& picture) {
+  Drawing draw(const SurveyedPicture& picture) {
+    Drawing drawing{.picture = &picture};
     try {
       const auto name = wds::split_member_name(picture.member);
       const wds::Sample* sample = name ? find(picture.offset) : nullptr;
-      if (sample == nullptr || sample->key != name->key) return {};
-      const wds::Field* field = sample->find(name->suffix);
-      if (field == nullptr) return {};
-      return thumbnail_of(field->data, input_.tolerate_truncated);
+      const bool is_same = sample != nullptr && sample->key == name->key;
+      const wds::Field* field = is_same ? sample->find(name->suffix) : nullptr;
+      if (field == nullptr)
+        drawing.missing = "the shard has changed since";
+      else
+        drawing.thumbnail = thumbnail_of(field->data, input_.tolerate_truncated);
     } catch (const Error& fault) {
       if (fault.code() == ErrorCode::kCancelled) throw;
-      return {};
+      drawing.missing = fault.message();
     }
+    return drawing;
   }
 
   /// Null: no sample begins there.
@@ -110,23 +115,41 @@ void Thumbnails::read(std::span<const SetSurvey> surveys, const ThumbnailInput& 
   std::map<std::string, Wanted> wanted;
   for (const auto& [picture, empty] : thumbnails_) {
     const std::string& url = surveys[picture->set].shards[picture->shard].url;
-    if (io::can_reopen(url)) wanted[url].push_back(picture);
+    if (io::can_reopen(url))
+      wanted[url].push_back(picture);
+    else
+      ++missing_["their shard can be read only once"];
   }
   std::vector<std::string> urls;
   for (auto& [url, pictures] : wanted) {
     std::ranges::stable_sort(pictures, {}, &SurveyedPicture::offset);
     urls.push_back(url);
   }
+  Progress progress(input.terminal, "shards", urls.size(), "drawing the pictures");
   std::size_t bytes = 0;
+  std::uint64_t done = 0;
   per_shard<Drawn>(
       {.shards = urls, .threads = input.threads, .stop = input.stop},
       [&](const std::string& url) { return ShardThumbnails(url, input).draw(wanted.at(url)); },
       [&](Drawn drawn) {
-        for (auto& [picture, thumbnail] : drawn) {
-          bytes += thumbnail.base64.size();
-          if (bytes <= kMostBytes) thumbnails_.at(picture) = std::move(thumbnail);
-        }
+        for (Drawing& one : drawn) take(one, bytes);
+        progress.at(++done);
       });
+}
+
+void Thumbnails::take(Drawing& drawing, std::size_t& bytes) {
+  if (drawing.missing.empty() && (bytes += drawing.thumbnail.base64.size()) > kMostBytes)
+    drawing.missing = "the page would be too large";
+  if (drawing.missing.empty())
+    thumbnails_.at(drawing.picture) = std::move(drawing.thumbnail);
+  else
+    ++missing_[drawing.missing];
+}
+
+std::size_t Thumbnails::num_missing() const {
+  std::size_t sum = 0;
+  for (const auto& [why, count] : missing_) sum += count;
+  return sum;
 }
 
 const Thumbnail* Thumbnails::of(const SurveyedPicture& picture) const {

@@ -8,7 +8,7 @@
 //
 // They are read again where the survey found them, those of a shard in one go where they are close
 // to each other or the shard is compressed. What cannot be read a second time, as standard
-// input, or is another sample by now, has no thumbnail.
+// input, or is another sample by now, has no thumbnail; missing() says why.
 //
 // Buffers: one sample for each thread, kMostBytes of thumbnails. Threads: one at a time.
 #pragma once
@@ -23,6 +23,10 @@
 #include "io/opener.h"
 #include "tools/view/set_survey.h"
 
+namespace millrace::trainer {
+class TerminalLine;
+}
+
 namespace millrace::tools {
 
 struct Thumbnail {
@@ -35,12 +39,19 @@ struct ThumbnailInput {
   const io::Opener& opener;
   std::stop_token stop = {};
   bool tolerate_truncated = false;
-  int threads = 0;  ///< 0: one per core
+  int threads = 0;                            ///< 0: one per core
+  trainer::TerminalLine* terminal = nullptr;  ///< borrowed; null: none
 };
 
 class Thumbnails {
  public:
   static constexpr int kSide = 128;
+  /// A picture's thumbnail, or why there is none.
+  struct Drawing {
+    const SurveyedPicture* picture = nullptr;
+    Thumbnail thumbnail = {};
+    std::string missing = {};
+  };
   static constexpr std::size_t kMostBytes = std::size_t{24} << 20;
 
   /// Lifetime: `picture` is referred to.
@@ -49,8 +60,14 @@ class Thumbnails {
   void read(std::span<const SetSurvey> surveys, const ThumbnailInput& input);
   /// Null: there is none.
   const Thumbnail* of(const SurveyedPicture& picture) const;
+  /// Wanted ones that there are not, by the reason.
+  const std::map<std::string, std::size_t>& missing() const { return missing_; }
+  std::size_t num_missing() const;
 
  private:
+  void take(Drawing& drawing, std::size_t& bytes);
+
+  std::map<std::string, std::size_t> missing_;
   std::map<const SurveyedPicture*, Thumbnail> thumbnails_;
 };
 
