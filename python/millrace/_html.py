@@ -198,16 +198,12 @@ def _inside(pipeline: Pipeline) -> str:
 
 
 def _shards(spec: Any) -> list[str]:
-    """As messages show them: notebooks are shared, secrets should not be."""
-    if isinstance(spec, _core.Mix):
-        return [f"{weight:g} of {_printable(one)}" for weight, one in spec.parts]
-    from millrace.pipeline import _specs
+    from millrace.pipeline import _specs, without_secrets
 
-    return [_printable(one) for one in _specs(spec)]
-
-
-def _printable(spec: str) -> str:
-    return "::".join(map(_core.printable_url, spec.split("::")))
+    shown = without_secrets(spec)
+    if isinstance(shown, _core.Mix):
+        return [f"{weight:g} of {one}" for weight, one in shown.parts]
+    return _specs(shown)
 
 
 def _options(pipeline: Pipeline) -> str:

@@ -218,12 +218,22 @@ class Pipeline:
         return _html.of_pipeline(self)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{k}={v!r}" for k, v in self._arguments.items() if v is not None)
+        shown = self._arguments | {k: without_secrets(self._arguments[k]) for k in ("spec", "join")}
+        given = ", ".join(f"{k}={v!r}" for k, v in shown.items() if v is not None)
         return f"Pipeline({given})"
 
 
 def _rebuild(arguments: dict[str, Any]) -> Pipeline:
     return Pipeline(**arguments)
+
+
+def without_secrets(spec: Any) -> Any:
+    """As messages show it: logs and notebooks are shared."""
+    if isinstance(spec, _core.Mix):
+        return _core.Mix([(weight, without_secrets(one)) for weight, one in spec.parts], end=spec.end)
+    if isinstance(spec, (list, tuple)):
+        return [without_secrets(one) for one in spec]
+    return "::".join(map(_core.printable_url, spec.split("::"))) if isinstance(spec, str) else spec
 
 
 def _names(key: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ import multiprocessing
 import os
 import pickle
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -226,8 +228,13 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
     print(len(list(passing)))
 """
-    threading.Timer(2, SlowServer.go.set).start()
-    assert run_python(script, slow_url).stdout.split() == ["interrupted", "8"]
+    program = subprocess.Popen(
+        [sys.executable, "-c", script, slow_url], stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    said = program.stdout.readline()
+    SlowServer.go.set()
+    assert (said, program.communicate(timeout=120)[0]) == ("interrupted\n", "8\n")
 
 
 def test_a_forked_child_is_refused_and_ends(shards: str) -> None:

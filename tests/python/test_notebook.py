@@ -176,6 +176,7 @@ def test_a_pipeline_shows_what_its_batches_hold_and_no_secret() -> None:
     assert rows["label.share"] == ["float32", "(16)", "64 B"]
     mix = mr.Pipeline(mr.Mix([(2, url), (1, "b.tar")]), fields=FIELDS, batch_size=4)
     assert "2 of https://host/" in mix._repr_html_() and "secret" not in mix._repr_html_()
+    assert "https://host/a-" in repr(data) and "secret" not in repr(data) + repr(mix)
 
 
 def test_a_loader_shows_where_it_stands(shards: str) -> None:
