@@ -12,7 +12,7 @@ DType = Literal["float32", "bfloat16", "uint8", "uint16", "int64"]
 
 
 class Function:
-    """What a Python function returns of a sample: (N, *shape), converted to ``dtype``.
+    """What a Python function returns of a sample, as an array ``(N, *shape)`` of ``dtype``.
 
     ``function`` gets a dict of the sample: each member's bytes by its suffix, ``__key__``,
     ``__url__``, and ``__seed__``, an int for its random choices, which is the same for a sample of
