@@ -147,17 +147,26 @@ std::uint64_t times(std::uint64_t samples, std::uint32_t passes) {
   return samples > kMost / often ? kMost : samples * often;
 }
 
+/// In one pass through a set of a mix, whose first shard is number `first` of the list.
+std::uint64_t samples_of_part(const PipelineOptions& options, std::size_t first,
+                              const MixOptions::Part& part) {
+  const auto shards = options.counts->begin() + static_cast<std::ptrdiff_t>(first);
+  const std::uint64_t own = part.range.of(std::accumulate(
+      shards, shards + static_cast<std::ptrdiff_t>(part.num_shards), std::uint64_t{0}));
+  if (!options.selection) return own;
+  const std::uint64_t before = std::accumulate(options.counts->begin(), shards, std::uint64_t{0});
+  return options.selection->kept_in(before + part.range.skip, own);
+}
+
 /// Of an epoch of the mix, where EpochOptions::samples does not say it.
 std::int64_t mixed_samples(const PipelineOptions& options) {
   std::vector<double> weights;
   std::vector<std::uint64_t> samples;
-  auto count = options.counts->begin();
+  std::size_t first = 0;
   for (const MixOptions::Part& part : options.mix.parts) {
-    const auto end = count + static_cast<std::ptrdiff_t>(part.num_shards);
     weights.push_back(part.weight);
-    const std::uint64_t own = part.range.of(std::accumulate(count, end, std::uint64_t{0}));
-    samples.push_back(times(own, options.epochs.passes));
-    count = end;
+    samples.push_back(times(samples_of_part(options, first, part), options.epochs.passes));
+    first += part.num_shards;
   }
   return static_cast<std::int64_t>(
       wds::mix_length(weights, samples, wds::num_streams(options.split), options.mix.end));
@@ -257,6 +266,15 @@ void choose_samples(PipelineOptions& options) {
   if (!wanted.where.empty())
     options.log.info(fmt::format("where '{}' keeps {} of {}", printable(wanted.where, 200),
                                  options.selection->kept(), counted(count, "sample")));
+  std::size_t first = 0;
+  for (const MixOptions::Part& part : options.mix.parts) {
+    if (samples_of_part(options, first, part) == 0)
+      throw Error(ErrorCode::kNotFound,
+                  fmt::format("where '{}' keeps no sample of a set of the mix",
+                              printable(wanted.where, 200)),
+                  {.url = io::printable_url(options.shards[first])});
+    first += part.num_shards;
+  }
 }
 
 /// In `count` shards of the list behind `first`, all of which are known.

@@ -12,6 +12,7 @@
 #include "decode/decoded_cache.h"
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/machine.h"
 #include "io/base/threads.h"
 #include "pipeline/epoch_length.h"
 #include "python/process_guard.h"
@@ -89,6 +90,9 @@ class Loader::Turn {
 Loader::Loader(PipelineArguments options, BatchForm form, nb::object allocate)
     : options_(std::move(options)), form_(std::move(form)) {
   if (!allocate.is_none()) stock_.emplace(std::move(allocate));
+  if (!options_.functions.empty())
+    functions_ =
+        std::make_shared<FunctionPool>(options_.functions, options_.function_timeout, lines_.log());
 }
 
 Loader::~Loader() { end(); }
@@ -111,6 +115,7 @@ std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& t
   pipeline::Batch batch;
   if (!begun_ && is_over()) fetch(batch);  // the end of the epoch of an earlier pass
   begun_ = fetch(batch);
+  check_functions();  // the batch may lack what they would have made
   lines_.pass_on();
   if (stock_) stock_->drain();  // the batch before
   if (!begun_) return {};
@@ -127,6 +132,24 @@ bool Loader::fetch(pipeline::Batch& batch) {
   return more;
 }
 
+/// Throws: what ended its processes, whatever the policy for faults is.
+void Loader::check_functions() {
+  if (!functions_ || !functions_->has_failed()) return;
+  failed_ = true;
+  functions_->check();
+}
+
+/// Threads that wait for a function's process do not decode: there are so many more.
+void Loader::attach_functions(pipeline::PipelineOptions& options) const {
+  if (!functions_) return;
+  const int processes = functions_->num_processes();
+  require(processes > 0, "the processes of this loader's functions were not started");
+  functions_->resume();
+  functions_->attach(options.fields);
+  int& threads = options.resources.threads;
+  threads = (threads == 0 ? usable_cores() : threads) + processes;
+}
+
 /// Until next() need not wait.
 void Loader::wait() {
   bool ready = false;
@@ -136,6 +159,7 @@ void Loader::wait() {
       ready = pipeline_->wait_for(kSlice);
     }
     lines_.pass_on();
+    check_functions();
     if (!ready) look_at_signals();
   }
 }
@@ -199,6 +223,7 @@ void Loader::start() {
   prepare();
   check_length();
   pipeline::PipelineOptions options = options_as(topology_);
+  attach_functions(options);
   options.resume = std::make_shared<const Position>(position_);
   if (!decoded_ && options_.decoded_bytes > 0)
     decoded_ = std::make_shared<decode::DecodedCache>(decode::DecodedCacheOptions{
@@ -301,7 +326,10 @@ std::optional<std::int64_t> Loader::count_batches(const Topology& topology) cons
 }
 
 pipeline::Statistics Loader::statistics() const {
-  return pipeline_ ? pipeline_->statistics() : pipeline::Statistics();
+  if (!pipeline_) return {};
+  pipeline::Statistics statistics = pipeline_->statistics();
+  if (functions_) functions_->add_to(statistics);
+  return statistics;
 }
 
 std::shared_ptr<const wds::FaultLedger> Loader::ledger() const {
@@ -328,6 +356,7 @@ void Loader::end() {
   auto ending = std::exchange(pipeline_, nullptr);
   {
     const nb::gil_scoped_release release;
+    if (functions_) functions_->pause();
     ending.reset();
   }
   if (stock_) stock_->drain();

@@ -77,6 +77,9 @@ class Loader {
   pipeline::Statistics statistics() const;
   /// Of the epoch of the last batch (or epoch end) handed out; an empty one before.
   std::shared_ptr<const wds::FaultLedger> ledger() const;
+  /// What runs the functions of samples, which the caller starts before begin(); null: there are
+  /// none.
+  std::shared_ptr<FunctionPool> functions() const { return functions_; }
   /// Ends the threads. The next begin() starts again where the loader stands.
   void close();
 
@@ -90,6 +93,8 @@ class Loader {
   void start();
   void wait();
   bool fetch(pipeline::Batch& batch);
+  void check_functions();
+  void attach_functions(pipeline::PipelineOptions& options) const;
   /// Requires, as the next: prepare().
   std::optional<std::int64_t> count_batches(const Topology& topology) const;
   void check_length() const;
@@ -106,6 +111,7 @@ class Loader {
   Topology topology_;
   LogLines lines_;
   std::optional<BufferStock> stock_;
+  std::shared_ptr<FunctionPool> functions_;
   std::stop_source stop_;
   std::optional<pipeline::PipelineOptions> prepared_;
   std::shared_ptr<decode::DecodedCache> decoded_;  ///< made when it starts, and kept

@@ -73,6 +73,8 @@ void bind_loader(nb::module_& module) {
           "masked_slots",
           [](Loader& self, const Ranks& ranks) { return self.masked_slots(topology_of(ranks)); },
           nb::arg("ranks"), nb::lock_self())
+      .def_prop_ro("functions", &Loader::functions, nb::lock_self(),
+                   nb::sig("def functions(self) -> FunctionPool | None"))
       .def("statistics", &Loader::statistics, nb::lock_self())
       .def(
           "ledger",

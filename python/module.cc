@@ -14,6 +14,7 @@ NB_MODULE(_core, module) {
   millrace::python::bind_transforms(module);
   millrace::python::bind_fields(module);
   millrace::python::bind_options(module);
+  millrace::python::bind_functions(module);
   millrace::python::bind_statistics(module);
   millrace::python::bind_ledger(module);
   millrace::python::bind_loader(module);

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -48,6 +51,12 @@ using FieldValue = std::variant<pipeline::ImageField, pipeline::PairedImagesFiel
                                 pipeline::ArrayField, pipeline::RawField>;
 using FieldValues = std::vector<std::pair<std::vector<std::string>, FieldValue>>;
 
+constexpr std::array<Word<decode::DType>, 5> kArrayTypes = {{{"float32", decode::DType::kFloat32},
+                                                             {"bfloat16", decode::DType::kBFloat16},
+                                                             {"uint8", decode::DType::kUInt8},
+                                                             {"uint16", decode::DType::kUInt16},
+                                                             {"int64", decode::DType::kInt64}}};
+
 void check_name(const std::string& name) {
   require(!name.empty(), "a field needs a name");
   require(name != "valid" && name != "keys",
@@ -80,6 +89,33 @@ std::vector<pipeline::FieldSpec> named_fields(const FieldValues& values) {
         value);
   }
   return fields;
+}
+
+/// Name, what it is called, shape, type, members.
+using FunctionValue = std::tuple<std::string, std::string, std::vector<std::int64_t>, std::string,
+                                 std::vector<std::string>>;
+
+FunctionSpec function_of(const FunctionValue& value) {
+  const auto& [name, described, shape, dtype, members] = value;
+  check_name(name);
+  return {.name = name,
+          .described = described,
+          .output = {.dtype = value_of("dtype", dtype, kArrayTypes), .shape = shape},
+          .members = members};
+}
+
+void set_functions(PipelineArguments& options, const std::vector<FunctionValue>& values,
+                   double timeout) {
+  constexpr double kMost = 1e6;
+  require(timeout > 0 && timeout <= kMost, "function_timeout is a number of seconds, above 0");
+  options.function_timeout = std::chrono::milliseconds(
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(1000 * timeout)));
+  for (const FunctionValue& value : values) {
+    options.functions.push_back(function_of(value));
+    const FunctionSpec& made = options.functions.back();
+    options.builder.options().fields.emplace_back(
+        pipeline::FunctionField{.name = made.name, .output = made.output, .decode = {}});
+  }
 }
 
 struct ResourceValues {
@@ -292,6 +328,8 @@ void init_options(PipelineArguments* self, const nb::kwargs& given) {
   options.allow_pipe = argument<bool>(given, "allow_pipe");
   set_samples(options.builder, given);
   set_pipeline(options.builder.options(), given);
+  set_functions(options, argument<std::vector<FunctionValue>>(given, "functions"),
+                argument<double>(given, "function_timeout"));
   set_cache(options, optional_argument<std::string>(given, "cache"),
             optional_argument<BytesValue>(given, "cache_size"));
   set_decoded_cache(options, optional_argument<BytesValue>(given, "cache_decoded"),

@@ -11,6 +11,7 @@
 #include "io/base/topology.h"
 #include "io/http_options.h"
 #include "pipeline/pipeline.h"
+#include "python/function_pool.h"
 
 namespace millrace::python {
 
@@ -28,6 +29,10 @@ struct PipelineArguments {
   std::uint64_t decoded_bytes = 0;
   std::string decoded_folder = {};
   bool allow_pipe = false;
+  /// Of the FunctionFields, in their order, which have no function yet.
+  std::vector<FunctionSpec> functions = {};
+  /// After which a function that has not returned ends the loader.
+  std::chrono::milliseconds function_timeout{60'000};
   /// RetryOptions::patience.
   std::chrono::milliseconds retry_for = io::RetryOptions().patience;
 

@@ -64,6 +64,9 @@ std::vector<std::string> PipelineArguments::bfloat16_fields() const {
     const auto* array = std::get_if<pipeline::ArrayField>(&field);
     if (array != nullptr && array->output.dtype == decode::DType::kBFloat16)
       names.push_back(array->name);
+    const auto* function = std::get_if<pipeline::FunctionField>(&field);
+    if (function != nullptr && function->output.dtype == decode::DType::kBFloat16)
+      names.push_back(function->name);
   }
   return names;
 }

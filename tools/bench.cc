@@ -13,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/mix_options.h"
+#include "tools/multi_crop_option.h"
 #include "tools/progress.h"
 #include "tools/trace_options.h"
 #include "tools/train/class_count.h"
@@ -45,8 +46,9 @@ class BenchCommand final : public Command {
 
   std::vector<const Table*> tables() const override {
     std::vector<const Table*> tables = ModelOption::models();
-    for (const Table* table : {static_cast<const Table*>(&decode::standard_transforms()),
-                               &OrderOptions::table(), &ReadOptions::table()})
+    for (const Table* table :
+         {static_cast<const Table*>(&decode::standard_transforms()), &MultiCropOption::table(),
+          &OrderOptions::table(), &ReadOptions::table()})
       tables.push_back(table);
     return tables;
   }
@@ -64,6 +66,7 @@ class BenchCommand final : public Command {
         ->check(in_short_help());
     order_.declare(app);
     model_.declare(app, choice_);
+    multi_crop_.declare(app);
     run_.declare(app);
     run_.declare_cache(app);
     trace_.declare(app, true);
@@ -74,6 +77,7 @@ class BenchCommand final : public Command {
     model_.settle(choice_);
     if (stage_ == "train") choice_.check();
     choice_.images.check();
+    check_multi_crop();
     run_.check();
     order_.settle();
     trace_.check();
@@ -100,6 +104,12 @@ class BenchCommand final : public Command {
   }
 
  private:
+  void check_multi_crop() const {
+    if (!multi_crop_.is_given()) return;
+    require(stage_ == "decode", "--multi-crop is for --stage decode: no model here takes views");
+    static_cast<void>(multi_crop_.views(choice_.images));
+  }
+
   /// Without --size, small pictures are measured at their stored size: the cost of enlarging them
   /// is not what the user wants to know.
   void settle_size(const CommandContext& context) {
@@ -129,8 +139,11 @@ class BenchCommand final : public Command {
   std::string stage_text() const {
     if (stage_ == "read") return stage_;
     const decode::Extent size = choice_.images.canvas();
-    const std::string seen = fmt::format("{} {} {}x{}x{}", stage_, stage_ == "decode" ? "to" : "at",
-                                         size.height, size.width, choice_.images.channels);
+    const std::string seen =
+        multi_crop_.is_given()
+            ? fmt::format("decode to {} views", multi_crop_.views(choice_.images).size())
+            : fmt::format("{} {} {}x{}x{}", stage_, stage_ == "decode" ? "to" : "at", size.height,
+                          size.width, choice_.images.channels);
     return stored_ ? seen + ", stored " + text(*stored_) : seen;
   }
 
@@ -152,6 +165,7 @@ class BenchCommand final : public Command {
     log_balance(num_indexes_of(options), context.log);
     options.epochs.count = 0;
     if (stage_ != "train") options.fields.resize(1);
+    if (multi_crop_.is_given()) options.fields = view_fields();
     if (stage_ == "read")
       options.fields = {pipeline::FunctionField{
           .name = "nothing",
@@ -160,6 +174,15 @@ class BenchCommand final : public Command {
             slot[0] = std::byte{0};
           }}};
     return options;
+  }
+
+  std::vector<pipeline::FieldSpec> view_fields() const {
+    std::vector<pipeline::FieldSpec> fields;
+    for (pipeline::ImageField& view : multi_crop_.fields(choice_.images, run_.input_dtype())) {
+      view.tolerate_truncated = read_.tolerate_truncated();
+      fields.emplace_back(std::move(view));
+    }
+    return fields;
   }
 
   Measured run_pipeline(const CommandContext& context) const {
@@ -248,9 +271,13 @@ class BenchCommand final : public Command {
                                    {"stage", stage_},
                                    {"stages", stages},
                                    {"verdict", measured.verdict}};
-    if (stage_ != "read")
+    if (multi_crop_.is_given()) {
+      for (const ImageOptions& view : multi_crop_.views(choice_.images))
+        line["views"].push_back({view.size.height, view.size.width, view.channels});
+    } else if (stage_ != "read") {
       line["image"] = {choice_.images.canvas().height, choice_.images.canvas().width,
                        choice_.images.channels};
+    }
     if (const pipeline::Tuning& tuning = measured.statistics.tuning; tuning.on)
       line["autotune"] = {{"read_ahead", tuning.read_ahead},
                           {"readers", tuning.readers},
@@ -271,6 +298,7 @@ class BenchCommand final : public Command {
   std::vector<std::string> sets_;  // the specs, with their weights
   ModelOption model_;
   ModelChoice choice_;
+  MultiCropOption multi_crop_;
   RunOptions run_;
   std::optional<RunDevices> devices_;
   std::string stage_ = "decode";

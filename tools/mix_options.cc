@@ -61,8 +61,11 @@ void MixOptions::check(const std::vector<std::string>& words, const SampleOrder&
     require(has_weight(word),
             prefix + word + ": in a mix every set has a weight (0.5:" + word + ")");
   require(order.range.is_all(), "--skip and --take are not for a mix: its sets are taken whole");
-  require(order.shuffle.order == wds::Order::kMillrace,
-          "--order is not for a mix: it has millrace's own");
+  require(order.shuffle.order != wds::Order::kWebDataset,
+          "--order webdataset is not for a mix: its sets are shuffled, or permutations");
+  require(
+      order.shuffle.balance.empty() && order.shuffle.weight.empty() && order.shuffle.copies == 1,
+      "--order: balance, weight and copies are of one set: a mix's have weights of their own");
   require(!order.epochs.resampled || end == wds::MixEnd::kStop,
           "--mix-end: sets that are --resampled have no end, nothing is repeated or dropped");
   std::vector<double> weights;

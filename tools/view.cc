@@ -16,6 +16,7 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/label_map.h"
+#include "tools/multi_crop_option.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
@@ -53,12 +54,16 @@ class ViewCommand final : public Command {
            "\\\n      --shuffle-seed 7\n"
            "  millrace view train-000000.tar -o stored.png --raw --count 100\n"
            "  millrace view train-000000.tar -o pairs.png --fields jpg,mask.png,depth.png\n"
+           "  millrace view train-000000.tar -o views.png --augment 'rrc, hflip' --multi-crop \\\n"
+           "      'views(2, 224), views(8, 96, [rrc(area=0.05..0.4), hflip])'\n"
            "  millrace view coco-000000.tar -o boxes.png --boxes json --augment rrc-flip\n"
            "  millrace view 'train-{000000..000019}.tar' --html train.html --against "
            "val-000000.tar\n";
   }
 
-  std::vector<const Table*> tables() const override { return {&decode::standard_transforms()}; }
+  std::vector<const Table*> tables() const override {
+    return {&decode::standard_transforms(), &MultiCropOption::table()};
+  }
   void declare(CLI::App& app) override {
     read_.declare(app);
     on_fault_ = app.get_option("--on-fault");
@@ -155,6 +160,7 @@ class ViewCommand final : public Command {
         ->type_name("SEED");
     view_.images.declare_shape(app);
     view_.images.declare_reading(app);
+    multi_crop_.declare(app);
   }
 
   void check_page() {
@@ -244,6 +250,15 @@ class ViewCommand final : public Command {
     view_.images.settle();
     view_.images.check();
     view_.tolerate_truncated = read_.tolerate_truncated();
+    if (multi_crop_.is_given()) settle_views();
+  }
+
+  void settle_views() {
+    require(!view_.raw && !view_.evaluation,
+            "--multi-crop draws training's views: without --raw and --eval");
+    require(view_.fields.size() == 1 && view_.boxes.empty(),
+            "--multi-crop draws views of one picture: without --boxes, and with one field");
+    view_.views = multi_crop_.views(view_.images);
   }
 
   std::vector<StreamCursor> open(std::shared_ptr<const std::vector<std::string>> shards,
@@ -334,6 +349,7 @@ class ViewCommand final : public Command {
 
   ReadOptions read_;
   SampleViewOptions view_;
+  MultiCropOption multi_crop_;
   std::string output_;
   std::optional<std::size_t> count_;
   int columns_ = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "wds/sample_selection.h"
 
 namespace millrace::wds {
 namespace {
@@ -106,7 +107,9 @@ Numbers taken_in(const Numbers& weights, std::uint64_t first, std::uint64_t step
 std::uint64_t samples_in_passes(const StreamSpec& spec) {
   if (spec.resampled) return 0;
   require(spec.counts != nullptr, "a mix needs the number of samples in each shard");
-  return spec.range.of(sum_of(*spec.counts)) * std::max<std::uint32_t>(1, spec.passes);
+  const std::uint64_t own =
+      spec.selection ? spec.selection->draws() : spec.range.of(sum_of(*spec.counts));
+  return own * std::max<std::uint32_t>(1, spec.passes);
 }
 
 Numbers samples_of(const std::vector<MixPart>& parts) {

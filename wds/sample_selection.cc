@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "io/base/text.h"
@@ -209,6 +210,32 @@ SampleSelection::SampleSelection(std::vector<std::uint64_t> numbers,
     end += share;
     ends_.push_back(end / sum * static_cast<double>(draws_));
   }
+}
+
+namespace {
+
+/// Where the samples [first, first + count) are among `numbers`, which ascend.
+std::span<const std::uint64_t> those_in(std::span<const std::uint64_t> numbers, std::uint64_t first,
+                                        std::uint64_t count) {
+  const auto begin = std::ranges::lower_bound(numbers, first);
+  return {begin, std::ranges::lower_bound(numbers, first + count)};
+}
+
+}  // namespace
+
+std::uint64_t SampleSelection::kept_in(std::uint64_t first, std::uint64_t count) const {
+  return those_in(numbers_, first, count).size();
+}
+
+std::shared_ptr<const SampleSelection> SampleSelection::part(std::uint64_t first,
+                                                             std::uint64_t count,
+                                                             std::uint64_t begin) const {
+  MILLRACE_CHECK(ends_.empty(), "a part of a selection with shares has no shares of its own");
+  std::vector<std::uint64_t> own;
+  for (const std::uint64_t number : those_in(numbers_, first, count)) own.push_back(number - begin);
+  const std::uint64_t filtered = count - own.size();
+  return std::make_shared<const SampleSelection>(std::move(own), std::vector<double>(), 0,
+                                                 filtered);
 }
 
 std::uint64_t SampleSelection::number(std::uint64_t draw, const PermutationKey& key) const {

@@ -43,6 +43,12 @@ class SampleSelection {
   std::uint64_t kept() const { return numbers_.size(); }
   /// Samples that the filter left out.
   std::uint64_t filtered() const { return filtered_; }
+  /// How many of the set's samples [first, first + count) are kept.
+  std::uint64_t kept_in(std::uint64_t first, std::uint64_t count) const;
+  /// Of these samples, as a selection of a set that begins with sample `begin`. Requires: no
+  /// shares; begin <= first.
+  std::shared_ptr<const SampleSelection> part(std::uint64_t first, std::uint64_t count,
+                                              std::uint64_t begin) const;
   std::uint64_t num_bytes() const { return (numbers_.size() + ends_.size()) * sizeof(double); }
 
  private:

@@ -53,6 +53,7 @@ struct SampleStream::State {
   void end_early();
   bool next(SampleBlock& block);
   bool next_sample(Sample& sample);
+  bool next_permuted(Sample& sample);
   std::shared_ptr<const StreamTrail> take_trail() {
     return std::exchange(trail, std::make_shared<StreamTrail>());
   }
@@ -72,7 +73,11 @@ struct SampleStream::State {
   detail::PieceReader::Shared shared;
   detail::ShardSequence shards;
   detail::ShuffleBuffer buffer;
-  std::optional<detail::PermutedReader> permuted;  // kPermutation: then nothing below is used
+  // kPermutation: then nothing below is used but the trail
+  std::optional<detail::PermutedReader> permuted;
+  SampleBlock fetched;  // of which next_sample() returned so many
+  std::size_t num_returned = 0;
+  StreamPosition before_fetched;
   std::function<bool(BufferedSample&)> read;
   std::vector<detail::PieceReader> open;  // at most spec.shuffle.open_shards, which take turns
   std::size_t turn = 0;                   // place of the one whose sample is next
@@ -114,7 +119,12 @@ void SampleStream::State::restore(const StreamPosition& position) {
 }
 
 StreamPosition SampleStream::State::position() const {
-  if (permuted) return permuted->position();
+  if (permuted) {
+    if (num_returned == fetched.samples.size()) return permuted->position();
+    StreamPosition within = before_fetched;
+    fetched.trail->advance(within, num_returned);
+    return within;
+  }
   StreamPosition position;
   mark(position);
   position.buffered = buffer.refs();
@@ -172,6 +182,7 @@ bool SampleStream::State::next(SampleBlock& block) {
 bool SampleStream::State::next_sample(Sample& sample) {
   // Checked here too: a shuffle buffer is emptied without reading.
   if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
+  if (permuted) return next_permuted(sample);
   if (spec.max_samples > 0 && samples_out == spec.max_samples) return false;
   BufferedSample picked;
   const std::optional<std::size_t> place = buffer.next(read, samples_out, picked);
@@ -180,6 +191,19 @@ bool SampleStream::State::next_sample(Sample& sample) {
   ++samples_out;
   mark(marked);
   trail->leave(*place, marked);
+  return true;
+}
+
+// A permutation reads blocks, whose samples other sets' may come between.
+bool SampleStream::State::next_permuted(Sample& sample) {
+  if (num_returned == fetched.samples.size()) {
+    num_returned = 0;
+    before_fetched = permuted->position();
+    if (!permuted->next(fetched)) return false;
+  }
+  sample = std::move(fetched.samples[num_returned]);
+  ++num_returned;
+  trail->pass(position());
   return true;
 }
 

@@ -32,9 +32,9 @@ def peer(options):
 def ours(options, numbered):
     import millrace as mr
 
-    fields = {f"crop{n}": mr.Image([mr.RandomResizedCrop(size, scale=scale), mr.RandomHorizontalFlip(), mr.Normalize(MEAN, STD)],
-                                   suffixes="jpg", view=n if numbered else None)
-              for n, (size, scale) in enumerate(CROPS)}
+    fields = {f"crop{n}": mr.Image(mr.RandomResizedCrop(size, area=area), mr.RandomHorizontalFlip(), mr.Normalize(MEAN, STD), suffixes="jpg",
+                                   view=n if numbered else None)
+              for n, (size, area) in enumerate(CROPS)}
     data = mr.Pipeline(options.spec, fields=fields, batch_size=options.batch, shuffle=mr.Shuffle(0), epochs=mr.Epochs(samples=1 << 40),
                        threads=options.workers)
     return iter(data.numpy())

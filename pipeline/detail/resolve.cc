@@ -96,8 +96,11 @@ void check_mix(const PipelineOptions& options) {
   }
   static_cast<void>(wds::whole_weights(weights));
   require(shards == options.shards.size(), "a mix's sets must have all shards between them");
-  require(options.shuffle.order == wds::Order::kMillrace,
-          "a mix has millrace's own order: neither webdataset's nor a permutation");
+  const wds::ShuffleOptions& shuffle = options.shuffle;
+  require(shuffle.order != wds::Order::kWebDataset,
+          "a mix has millrace's own order or permutations, not webdataset's");
+  require(shuffle.balance.empty() && shuffle.weight.empty() && shuffle.copies == 1,
+          "balance, weight and copies are of one set: a mix's have weights of their own");
   require(!options.split.process_splitter && !options.split.worker_splitter,
           "splitters are not for a mix: its sets are divided by their samples");
   require(!options.epochs.resampled || mix.end == wds::MixEnd::kStop,
@@ -254,7 +257,9 @@ std::size_t fixed_bytes(const PipelineOptions& options, std::size_t streams) {
   // A permutation has up to sixteen readers with a quarter of the buffer each.
   const std::size_t sets = std::max<std::size_t>(1, options.mix.parts.size());
   const auto readers = sets * static_cast<std::size_t>(permutes ? 4 : options.shuffle.open_shards);
-  return streams * (readers * (reader_bytes(options.shards) + join_bytes(options)) +
+  // Of a mix of permutations, each set's block waits for the others' samples.
+  const std::size_t blocks = permutes && sets > 1 ? sets * wds::SampleBlock::kMaxBytes : 0;
+  return streams * (readers * (reader_bytes(options.shards) + join_bytes(options)) + blocks +
                     (shuffles ? options.shuffle.buffer_bytes : 0)) +
          ahead_bytes(options) + contents_bytes(options) + decoded_bytes(options);
 }

@@ -5,6 +5,8 @@
 #include "pipeline/detail/field_decoder.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
+#include "wds/sample_access.h"
+#include "wds/sample_selection.h"
 
 namespace millrace::pipeline::detail {
 namespace {
@@ -40,12 +42,25 @@ std::shared_ptr<const std::vector<T>> piece(const std::shared_ptr<const std::vec
   return std::make_shared<const std::vector<T>>(begin, begin + static_cast<std::ptrdiff_t>(count));
 }
 
+std::shared_ptr<const wds::SetContents> contents_piece(const wds::SetContents& all,
+                                                       std::size_t first, std::size_t count) {
+  auto part = std::make_shared<wds::SetContents>();
+  for (std::size_t i = first; i < first + count; ++i) {
+    part->shards.push_back(all.shards[i]);
+    part->shards.back().first = part->count;
+    part->count += all.shards[i].count();
+  }
+  return part;
+}
+
 }  // namespace
 
 ShardSource::ShardSource(const PipelineOptions& options)
     : spec_(stream_spec(options)), mix_(options.mix), opener_(options.opener) {
   spec_.shard.suffixes = wanted_suffixes(options.fields);
-  if (!mix_.parts.empty()) mix_samples_ = global_samples_per_epoch(options);
+  if (mix_.parts.empty()) return;
+  mix_samples_ = global_samples_per_epoch(options);
+  parts_ = parts_of_mix();
 }
 
 std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) const {
@@ -62,6 +77,28 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) 
       });
 }
 
+std::vector<wds::MixPart> ShardSource::parts_of_mix() const {
+  std::vector<wds::MixPart> parts;
+  std::size_t first = 0;
+  for (const MixOptions::Part& part : mix_.parts) {
+    wds::StreamSpec spec = spec_;
+    spec.shards = piece(spec_.shards, first, part.num_shards);
+    spec.counts = piece(spec_.counts, first, part.num_shards);
+    spec.scans = piece(spec_.scans, first, part.num_shards);
+    spec.range = part.range;
+    spec.max_samples = 0;
+    if (spec_.contents) spec.contents = contents_piece(*spec_.contents, first, part.num_shards);
+    if (spec_.selection) {
+      const std::uint64_t before = spec_.contents->shards[first].first;
+      spec.selection = spec_.selection->part(before + part.range.skip,
+                                             part.range.of(spec.contents->count), before);
+    }
+    parts.push_back({.spec = std::move(spec), .weight = part.weight});
+    first += part.num_shards;
+  }
+  return parts;
+}
+
 std::unique_ptr<SampleSource::Stream> ShardSource::open_mix(const wds::StreamSpec& whole,
                                                             const Request& request) const {
   wds::MixedStream::Options options{
@@ -70,16 +107,11 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open_mix(const wds::StreamSpe
       .num_streams = request.num_streams,
       .samples = mix_samples_ ? stream_share(*mix_samples_, request.num_streams, request.stream)
                               : wds::MixedStream::kNoEnd};
-  std::size_t first = 0;
-  for (const MixOptions::Part& part : mix_.parts) {
-    wds::StreamSpec spec = whole;
-    spec.shards = piece(whole.shards, first, part.num_shards);
-    spec.counts = piece(whole.counts, first, part.num_shards);
-    spec.scans = piece(whole.scans, first, part.num_shards);
-    spec.range = part.range;
-    spec.max_samples = 0;
+  for (const wds::MixPart& part : parts_) {
+    wds::StreamSpec spec = part.spec;
+    spec.epoch = whole.epoch;
+    spec.shard = whole.shard;
     options.parts.push_back({.spec = std::move(spec), .weight = part.weight});
-    first += part.num_shards;
   }
   return std::make_unique<ShardStream<wds::MixedStream>>(
       opener_, request.ledger, [&](const io::Opener& opener, wds::FaultLedger& ledger) {

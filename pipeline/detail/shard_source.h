@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pipeline/options.h"
 #include "pipeline/sample_source.h"
+#include "wds/mix.h"
 
 namespace millrace::pipeline::detail {
 
@@ -20,10 +22,12 @@ class ShardSource final : public SampleSource {
   std::unique_ptr<Stream> open(const Request& request) const override;
 
  private:
+  std::vector<wds::MixPart> parts_of_mix() const;
   std::unique_ptr<Stream> open_mix(const wds::StreamSpec& whole, const Request& request) const;
 
   wds::StreamSpec spec_;
   MixOptions mix_;
+  std::vector<wds::MixPart> parts_;          ///< of the mix, as any of their streams
   std::optional<std::int64_t> mix_samples_;  ///< of an epoch, over all streams; null: no end
   std::shared_ptr<const io::Opener> opener_;
 };

@@ -47,6 +47,7 @@ from millrace.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from millrace.functions import Function
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
 from millrace.program import Page, Picture, ProgramError, train, view, view_html
@@ -73,6 +74,7 @@ __all__ = [
     "Faults",
     "Field",
     "Floats",
+    "Function",
     "Image",
     "InvalidArgumentError",
     "IoError",

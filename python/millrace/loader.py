@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,10 @@ from millrace._gradient_state import warn_of_lost_steps
 from millrace._ranks import ALONE, Ranks, ranks_now, sharers
 from millrace.batch import Batch, join_trees
 
+from millrace.errors import Error
+
 if TYPE_CHECKING:
+    from millrace._function_processes import FunctionProcesses
     from millrace.pipeline import Pipeline
 
 State = Mapping[str, Any]
@@ -58,6 +62,7 @@ class Loader(Generic[T]):
         self._convert: Convert | None = None
         self._made: _core.Loader | None = None
         self._lengths: dict[int, int | None] = {}  # by the number of ranks
+        self._functions: FunctionProcesses | None = None
 
     def __iter__(self) -> Iterator[T]:
         """Begins a pass over ``epoch``: where a loaded state stands, else at its beginning."""
@@ -65,6 +70,7 @@ class Loader(Generic[T]):
             self._convert = converter(self._kind, set(self._pipeline._options.bfloat16_fields))
         join_trees()
         warn_of_lost_steps(self)
+        self._start_functions()
         return _Pass(self, self._core.begin(), self._convert)
 
     def __len__(self) -> int:
@@ -157,6 +163,30 @@ class Loader(Generic[T]):
         """Ends the threads. Batches stay valid; a later loop starts again where this stands."""
         if self._made is not None:
             self._made.close()
+        self._end_functions()
+
+    def _start_functions(self) -> None:
+        """Processes run until ``close()``, from one loop to the next, unless one of them failed."""
+        functions = self._pipeline._functions
+        if not functions or (self._functions is not None and self._functions.usable):
+            return
+        from millrace._function_processes import FunctionProcesses
+
+        self._end_functions()
+        pool = self._core.functions
+        assert pool is not None
+        self._functions = FunctionProcesses(pool, functions, self._num_processes())
+        self._ended_with = weakref.finalize(self, self._functions.close)
+
+    def _num_processes(self) -> int:
+        ranks = self._ranks()
+        cores = len(os.sched_getaffinity(0)) // max(1, sharers(ranks.world))
+        return self._pipeline._processes or max(1, cores)
+
+    def _end_functions(self) -> None:
+        if self._functions is not None:
+            self._functions = None
+            self._ended_with()
 
     def __enter__(self) -> Loader[T]:
         return self
@@ -264,7 +294,14 @@ class _Pass:
     def __next__(self) -> Any:
         if self._ended:
             raise StopIteration
-        handed = self._core.next(self._number, self._ranks_now())
+        if self._loader._functions is None:
+            self._loader._start_functions()
+        try:
+            handed = self._core.next(self._number, self._ranks_now())
+        except Error as error:
+            if self._loader._functions is not None:
+                self._loader._functions.explain(error)
+            raise
         if handed is None:
             self._ended = True
             raise StopIteration

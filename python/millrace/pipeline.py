@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from millrace import _core
 from millrace._overloads import overload
 from millrace.batch import Batch, DLPackArray
+from millrace.functions import Function, specs_of
 from millrace.loader import Loader
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ Field = (
     | _core.Video
     | _core.Array
     | _core.Raw
+    | Function
 )
 
 Spec = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -43,10 +45,9 @@ class Pipeline:
     ``join``: shards that complete those, by their samples' keys: as many, in the same order.
     ``skip``, ``take``: leave out the first samples of the set; take only so many of the others.
 
-    ``fields``: by name, what the members of a sample are decoded to. Each becomes an array of the
-    batch (``Raw``: a list; ``Boxes``, ``Text``, ``Audio`` and ``Video``:
-    several). The key of ``PairedImages`` is a tuple of
-    its members' names.
+    ``fields``: by name, what the members of a sample are decoded to, or what a ``Function`` of yours
+    makes of it. Each becomes an array of the batch (``Raw``: a list; ``Boxes``, ``Text``, ``Audio``
+    and ``Video``: several). The key of ``PairedImages`` is a tuple of its members' names.
 
     ``batch_size``: slots of a batch, for each rank.
 
@@ -88,6 +89,11 @@ class Pipeline:
     network, up to ``cache_size`` ("100GiB"). ``retry_for``: seconds after which a server that sends
     nothing is given up (60). ``allow_pipe``: whether ``pipe:COMMAND`` may run.
 
+    ``processes``: how many run the functions of samples (``Function``), beside the threads. None: as
+    many as this rank's share of the machine's cores. Neither order nor values depend on it.
+    ``function_timeout``: seconds after which a function that has not returned ends the loop with an
+    error.
+
     The loaders' ``transform`` is a function of a batch. The loop's thread calls it, while the next
     batches are decoded, and gets what it returns. The order does not depend on it, nor where the
     loader stands.
@@ -125,15 +131,27 @@ class Pipeline:
         cache_size: int | str | None = None,
         retry_for: float | None = None,
         allow_pipe: bool = False,
+        processes: int | None = None,
+        function_timeout: float = 60.0,
     ) -> None:
         if (rank is None) != (world is None):
             raise ValueError("rank and world belong together: give both or neither")
+        if processes is not None and not 1 <= processes <= 1024:
+            raise ValueError(f"processes={processes}: from 1 to 1024, or None: one a core")
         self._arguments: dict[str, Any] = {k: v for k, v in locals().items() if k != "self"}
         self._rank, self._world = rank, world
+        self._processes = processes
         self._fields = {_names(key): field for key, field in fields.items()}
+        self._functions = [f for f in self._fields.values() if isinstance(f, Function)]
         self._options = _core.Options(
             spec=spec if isinstance(spec, _core.Mix) else _specs(spec),
-            fields=[(list(names), field) for names, field in self._fields.items()],
+            fields=[
+                (list(names), field)
+                for names, field in self._fields.items()
+                if not isinstance(field, Function)
+            ],
+            functions=specs_of(self._fields),
+            function_timeout=float(function_timeout),
             batch_size=batch_size,
             shuffle=shuffle,
             epochs=epochs,

@@ -123,6 +123,85 @@ TEST(PipelineMix, ContinuesAfterEveryBatchWithoutReadingMoreThanItsBuffers) {
   }
 }
 
+/// Of each set its samples with even numbers, in a permutation of its own.
+Pipeline::Builder filtered_mix(const Sets& sets, Topology topology = {}, int threads = 2) {
+  return sets.mixed(topology, threads)
+      .shuffle(
+          {.seed = 5, .order = wds::Order::kPermutation, .where = "not key matches '*[13579]'"});
+}
+
+TEST(PipelineMix, AFilterLeavesTheSharesOnEveryLayout) {
+  const Sets sets;
+  const auto slots_on = [&](int processes, int devices, int threads) {
+    Slots slots;
+    for (int process = 0; process < processes; ++process) {
+      Pipeline pipeline =
+          filtered_mix(sets, {.process = process, .processes = processes, .devices = devices},
+                       threads)
+              .build();
+      collect(pipeline, slots);
+    }
+    return slots;
+  };
+  const Slots one = slots_on(1, 1, 1);
+  std::map<std::string, int> times;
+  int of_a = 0;
+  for (const auto& [slot, key] : one) {
+    EXPECT_EQ((key.back() - '0') % 2, 0) << key;
+    of_a += key[0] == 'a' ? 1 : 0;
+    ++times[key];
+  }
+  EXPECT_NEAR(static_cast<double>(one.size()), 2 * 120, 2 * 8)
+      << "30 of b are a quarter of 120; the epoch ends with the first of four streams of them";
+  EXPECT_NEAR(of_a, 0.75 * static_cast<double>(one.size()), 6);
+  for (const auto& [key, count] : times) EXPECT_LE(count, 2) << key << " in two epochs";
+  EXPECT_EQ(slots_on(1, 1, 8), one);
+  EXPECT_EQ(slots_on(1, 4, 2), one);
+  EXPECT_EQ(slots_on(2, 2, 2), one);
+  EXPECT_EQ(slots_on(4, 1, 2), one);
+}
+
+TEST(PipelineMix, WhatAFilterLeavesOutIsCountedOnce) {
+  const Sets sets;
+  std::uint64_t emitted = 0;
+  std::uint64_t filtered = 0;
+  for (int process = 0; process < 2; ++process) {
+    Pipeline pipeline = filtered_mix(sets, {.process = process, .processes = 2})
+                            .mix(wds::MixEnd::kDrop)
+                            .epochs({.count = 1})
+                            .build();
+    EXPECT_EQ(global_samples_per_epoch(pipeline.options()), 130);
+    for (Batch batch; pipeline.next(batch);) continue;
+    emitted += pipeline.ledger()->emitted();
+    filtered += pipeline.ledger()->filtered();
+  }
+  EXPECT_EQ(emitted, 130U);
+  EXPECT_EQ(filtered, 130U);
+}
+
+TEST(PipelineMix, AFilteredMixContinuesAfterEveryBatch) {
+  const Sets sets;
+  for (const auto end : {wds::MixEnd::kStop, wds::MixEnd::kRepeat}) {
+    const auto mixed = [&] { return filtered_mix(sets).mix(end); };
+    Pipeline whole = mixed().build();
+    std::vector<std::vector<std::string>> batches;
+    std::vector<std::string> positions;
+    while (!whole.finished()) {
+      for (Batch batch; whole.next(batch);) {
+        batches.push_back(batch.keys);
+        positions.push_back(batch.position->to_json());
+      }
+    }
+    for (std::size_t at = 0; at < positions.size(); at += 5) {
+      Pipeline resumed = mixed().resume(Position::from_json(positions[at])).build();
+      std::size_t next = at + 1;
+      while (!resumed.finished())
+        for (Batch batch; resumed.next(batch); ++next) ASSERT_EQ(batch.keys, batches.at(next));
+      EXPECT_EQ(next, batches.size()) << at;
+    }
+  }
+}
+
 TEST(PipelineMix, EndsAsItSays) {
   const Sets sets;
   const auto samples = [&](wds::MixEnd end, std::int64_t most) {
@@ -223,7 +302,15 @@ TEST(PipelineMix, RefusesWhatContradictsIt) {
     });
   };
   EXPECT_THAT(message([](auto& builder) { builder.shuffle({.order = wds::Order::kWebDataset}); }),
-              HasSubstr("millrace's own order"));
+              HasSubstr("millrace's own order or permutations"));
+  const auto chosen = [&](wds::ShuffleOptions shuffle) {
+    shuffle.order = wds::Order::kPermutation;
+    return message([&](auto& builder) { builder.shuffle(shuffle); });
+  };
+  EXPECT_THAT(chosen({.where = "key matches 'a*'"}),
+              HasSubstr("keeps no sample of a set of the mix"));
+  EXPECT_THAT(chosen({.balance = "classes"}), HasSubstr("a mix's have weights of their own"));
+  EXPECT_THAT(chosen({.copies = 2}), HasSubstr("a mix's have weights of their own"));
   EXPECT_THAT(message([](auto& builder) { builder.scan(false); }),
               HasSubstr("needs the number of samples in each shard"));
   EXPECT_THAT(message([&](auto& builder) { builder.shards(sets.spec("a")); }),

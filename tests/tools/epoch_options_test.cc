@@ -201,7 +201,9 @@ TEST_F(EpochOptions, SetsOfAMixHavePassesOrAreResampledAlikeOnEveryLayout) {
       {{"--repeat", "5", "--mix-end", "drop"}, 5 * 53},
       {{"--repeat", "9"}, 49},  // of 54: one of the streams has its last small sample
       {{"--repeat", "5", "--epoch-samples", "100", "--mix-end", "repeat"}, 100},
-      {{"--resampled", "--epoch-samples", "101"}, 101}};
+      {{"--resampled", "--epoch-samples", "101"}, 101},
+      {{"--where", "key matches '*7' or key matches '[ab]'", "--mix-end", "drop"}, 5 + 2},
+      {{"--order", "permutation", "--repeat", "5", "--mix-end", "drop"}, 5 * 53}};
   for (const auto& [epoch, samples] : epochs) {
     const auto one = digest(epoch, {});
     EXPECT_EQ(one["slots"], samples) << epoch[0];

@@ -154,6 +154,65 @@ TEST_F(View, TransformsMayHoldOthers) {
   EXPECT_EQ(seen("apply([rotate(30), hflip(1)], 0)"), seen("none"));
 }
 
+TEST_F(View, MultiCropDrawsEachViewOfASample) {
+  const std::string shards = make_set(dir_, 2, 2);
+  const auto seen = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {shards, "--seed", "1", "--columns", "1"});
+    view(more);
+    return read_file(dir_ / "out.png");
+  };
+  const std::string one = seen({"--size", "32", "--augment", "rrc, hflip"});
+  EXPECT_EQ(seen({"--multi-crop", "views(1, 32, [rrc, hflip])"}), one)
+      << "view 0 draws as a picture";
+  EXPECT_EQ(seen({"--multi-crop", "views(1, 32)", "--augment", "rrc, hflip"}), one);
+  EXPECT_NE(seen({"--multi-crop", "views(1, 32)"}), one) << "nothing is drawn";
+  seen({"--multi-crop", "views(2, 128, [rrc(area=0.4..1), hflip]), views(3, 96, [rrc])"});
+  const decode::Image both = sheet();
+  EXPECT_EQ(both.width, 4 + (2 * 128 + 3 * 96 + 4) + 4);
+  const auto differ = [&](int from, int to) {
+    int pixels = 0;
+    for (int i = 0; i < 90; ++i)
+      pixels += pixel(both, 4 + from + i, 40) != pixel(both, 4 + to + i, 40) ? 1 : 0;
+    return pixels;
+  };
+  EXPECT_GT(differ(0, 129), 0) << "views of one call are independent";
+  EXPECT_GT(differ(258, 258 + 97), 0);
+}
+
+TEST_F(View, RefusesViewsThatCannotBe) {
+  const std::string shards = make_set(dir_, 1, 1);
+  const auto refusal = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"view", shards, "-o", dir_ / "no.png", "--multi-crop"});
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 2) << words.back();
+    return result.err;
+  };
+  EXPECT_THAT(refusal({"views(2)"}), HasSubstr("--multi-crop: 'views(2)', column 1: views"));
+  EXPECT_THAT(refusal({"veiws(2, 96)"}), HasSubstr("did you mean views?"));
+  EXPECT_THAT(refusal({"views(300, 96)"}), HasSubstr("1 to 256"));
+  EXPECT_THAT(refusal({"views(200, 8), views(100, 8)"}), HasSubstr("300 views; at most 256"));
+  EXPECT_THAT(refusal({"views(2, 96, [hflop])"}), HasSubstr("did you mean hflip?"));
+  EXPECT_THAT(refusal({"views(2, 96, [rrc(48)])"}), HasSubstr("pictures of another size"));
+  EXPECT_THAT(refusal({"views(2, 96)", "--raw"}), HasSubstr("--raw"));
+  EXPECT_THAT(refusal({"views(2, 96)", "--fields", "png,mask.png"}), HasSubstr("one field"));
+  const ProcessResult trains = millrace(
+      {"bench", shards, "--stage", "train", "--multi-crop", "views(2, 96)", "--seconds", "0.1"});
+  EXPECT_EQ(trains.status, 2);
+  EXPECT_THAT(trains.err, HasSubstr("--multi-crop is for --stage decode"));
+}
+
+TEST_F(View, BenchMeasuresViews) {
+  const std::string shards = make_set(dir_, 4, 4);
+  write_file(dir_ / "crops.toml",
+             "multi-crop = \"views(2, 24, [rrc(area=0.4..1), hflip]), views(3, 8x16)\"\n");
+  const ProcessResult result = millrace({"bench", shards, "--config", dir_ / "crops.toml", "--json",
+                                         "--seconds", "0.1", "--batch-size", "2"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json line = json_lines(result.out).back();
+  EXPECT_EQ(line["views"].dump(), "[[24,24,3],[24,24,3],[8,16,3],[8,16,3],[8,16,3]]");
+  EXPECT_GT(line["samples_per_s"], 0);
+}
+
 TEST_F(View, PicturesAreResizedAsInterpolationSays) {
   const std::string shards = make_set(dir_, 2, 2);
   const auto seen = [&](std::vector<std::string> more) {

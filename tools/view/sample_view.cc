@@ -6,6 +6,7 @@
 
 #include "decode/paired_decoder.h"
 #include "decode/transforms/resize.h"
+#include "decode/views_decoder.h"
 #include "io/base/error.h"
 #include "tools/view/box_outlines.h"
 #include "tools/view/visible.h"
@@ -97,6 +98,8 @@ std::vector<decode::PairedImage> SampleView::files_of(const wds::Sample& sample)
 std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
                                                 std::uint64_t index) const {
   const auto files = files_of(sample);
+  if (!options_.views.empty())
+    return located(files.front(), [&] { return seen_views(files.front().encoded, index); });
   std::vector<decode::Image> images;
   if (options_.raw) {
     for (std::size_t i = 0; i < files.size(); ++i)
@@ -175,6 +178,32 @@ decode::Image SampleView::stored(std::size_t field, const io::Bytes& encoded) co
   std::vector<std::byte> pixels(decoder.output().num_bytes());
   decoder.decode(encoded, {}, pixels);
   return decoded(decoder.output(), std::move(pixels));
+}
+
+std::vector<decode::Image> SampleView::seen_views(const io::Bytes& encoded,
+                                                  std::uint64_t index) const {
+  std::vector<decode::ImageDecoderOptions> members;
+  for (const ImageOptions& images : options_.views) members.push_back(view_of(images));
+  const decode::ViewsDecoder decoder(members);
+  std::vector<std::vector<std::byte>> buffers;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    buffers.emplace_back(decoder.output(i).num_bytes());
+  std::vector<decode::PictureView> views;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    views.push_back({.view = decode::numbered_view(i), .slot = buffers[i]});
+  decoder.decode(encoded, {.seed = options_.seed, .index = index}, views);
+  std::vector<decode::Image> pictures;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    pictures.push_back(decoded(decoder.output(i), std::move(buffers[i])));
+  return pictures;
+}
+
+decode::ImageDecoderOptions SampleView::view_of(const ImageOptions& images) const {
+  const decode::DType dtype = normalised() ? decode::DType::kFloat32 : decode::DType::kUInt8;
+  return {.transforms = images.transforms(true, dtype),
+          .channels = images.channels,
+          .dtype = dtype,
+          .tolerate_truncated = options_.tolerate_truncated};
 }
 
 std::vector<decode::Image> SampleView::seen(std::vector<decode::PairedImage> files,

@@ -4,7 +4,8 @@
 // depth) go through the same geometry with nearest-neighbour resizing. Grey ones are made visible:
 // small values as one colour each; many values, and depth, stretched from black to white. A mask of
 // palette indices or grey levels of any bit depth shows its classes, in class_colour()'s colours.
-// Boxes of objects are drawn on the image, where its transforms move them.
+// Boxes of objects are drawn on the image, where its transforms move them. With multi-crop the
+// pictures are the views of the image.
 //
 // Threads: const members may be called from many threads.
 #pragma once
@@ -29,6 +30,9 @@ struct SampleViewOptions {
   std::string boxes = {};
   /// Requires: size and channels are set.
   ImageOptions images = {};
+  /// Multi-crop: how each view is seen; then there is one field, no boxes, and neither `evaluation`
+  /// nor `raw`.
+  std::vector<ImageOptions> views = {};
   /// Evaluation's transforms instead of training's.
   bool evaluation = false;
   /// As stored, except that pictures over kMaxStored pixels wide or high are shrunk.
@@ -53,6 +57,8 @@ class SampleView {
   std::vector<decode::PairedImage> files_of(const wds::Sample& sample) const;
   bool holds_classes(std::size_t field, const io::Bytes& encoded) const;
   decode::Image stored(std::size_t field, const io::Bytes& encoded) const;
+  std::vector<decode::Image> seen_views(const io::Bytes& encoded, std::uint64_t index) const;
+  decode::ImageDecoderOptions view_of(const ImageOptions& images) const;
   std::vector<decode::Image> seen(std::vector<decode::PairedImage> files,
                                   std::uint64_t index) const;
   std::vector<decode::ObjectBox> boxes_of(const wds::Sample& sample,
