@@ -34,6 +34,8 @@
 
 namespace millrace::decode {
 
+struct SampleId;
+
 class TransformStep {
  public:
   virtual ~TransformStep() = default;
@@ -54,6 +56,10 @@ class GeometryStep : public TransformStep {
 
   /// Throws: Unsupported for a picture that it cannot take.
   virtual void choose(Geometry& geometry, KeyedRng& rng) const = 0;
+  /// Of a sample of a run, in which what is chosen may follow from the epoch. Default: choose().
+  virtual void choose_for(const SampleId& /*id*/, Geometry& geometry, KeyedRng& rng) const {
+    choose(geometry, rng);
+  }
   /// The size that every picture has behind it; nullopt: it depends on the size before, alone.
   virtual std::optional<Extent> output() const { return {}; }
   virtual Scale scale() const { return Scale::kKept; }

@@ -218,6 +218,16 @@ class PredictCommand final : public Command {
         });
   }
 
+  struct Rows {
+    decltype(&class_header) header;
+    decltype(&class_row) row;
+  };
+  static Rows rows_of(const Task& task) {
+    if (task.has_labels()) return {label_header, label_row};
+    if (task.has_embeddings()) return {feature_header, feature_row};
+    return {class_header, class_row};
+  }
+
   void write_rows(const ModelChoice& choice, CommandContext& context) const {
     const auto sink =
         output_.empty() ? nullptr : open_output_file(*read_.opener(), output_, replace());
@@ -227,13 +237,11 @@ class PredictCommand final : public Command {
       text += '\n';
       sink->write(std::as_bytes(std::span(text)));
     };
-    const bool labels = choice.task.what().has_labels();
-    const auto outputs = static_cast<std::size_t>(choice.classes);
+    const Rows rows = rows_of(choice.task.what());
     if (processes_->is_first())  // the parts one behind the other are one file
-      line(labels ? label_header(rows_, outputs) : class_header(rows_, outputs));
-    const std::int64_t samples = predict(choice, context, [&](const trainer::Prediction& one) {
-      line(labels ? label_row(one, rows_) : class_row(one, rows_));
-    });
+      line(rows.header(rows_, static_cast<std::size_t>(choice.classes)));
+    const std::int64_t samples = predict(
+        choice, context, [&](const trainer::Prediction& one) { line(rows.row(one, rows_)); });
     if (sink != nullptr) sink->finish();
     report(samples, output_.empty() ? "standard output" : output_, context);
   }

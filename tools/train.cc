@@ -156,6 +156,7 @@ class TrainCommand final : public Command {
     data_.settle(read_);
     limits_.check();
     optimisation_.check();
+    check_contrast();
     check_evaluation();
     check_streams();
     run_folder_.check(choice_.task.objective(choice_.classes, data_.mixup).measures(),
@@ -246,6 +247,13 @@ class TrainCommand final : public Command {
   }
 
   bool has_validation() const { return limits_.overfit_batches > 0 || !data_.val_specs().empty(); }
+
+  void check_contrast() const {
+    if (!choice_.task.what().has_embeddings()) return;
+    require(data_.order.chosen().shuffle.copies > 1,
+            "--task contrast compares views of the same sample: --order 'permutation(copies=2)'");
+    require(limits_.overfit_batches == 0, "--overfit-batches takes one view of each sample");
+  }
 
   void check_evaluation() const {
     require(limits_.overfit_batches == 0 || data_.val_specs().empty(),

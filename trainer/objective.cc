@@ -102,6 +102,8 @@ void check_target(const pipeline::Batch& batch, const Target& target, const Loss
       return check_shares(batch, target, head);
     case TargetKind::kValues:
       return check_finite_target(batch, target, head);
+    case TargetKind::kSamples:
+      return;
   }
 }
 
@@ -263,6 +265,7 @@ std::vector<std::string> Objective::fields() const {
   return names;
 }
 
+void Objective::score_nothing(Collectives& /*group*/) const {}
 void Objective::check_targets(const pipeline::Batch& /*batch*/,
                               std::span<const nn::Shape> /*outputs*/) const {}
 void Objective::add_records(const pipeline::Batch& /*batch*/,
@@ -298,8 +301,9 @@ LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(
     require(!head.mixes || losses_.back()->takes_mixtures(),
             "MixUp and CutMix are for cross-entropy: a label for each sample");
   }
-  if (std::none_of(losses_.begin(), losses_.end(),
-                   [](const auto& loss) { return loss->target() == TargetKind::kClass; })) {
+  if (std::ranges::none_of(losses_, [](const auto& loss) {
+        return loss->target() == TargetKind::kClass || loss->target() == TargetKind::kSamples;
+      })) {
     // The two sums keep their places, and no measure uses them.
     measures_.resize(1);
     parts_.resize(1);
@@ -325,6 +329,18 @@ void LossObjective::score(const ScoreRequest& request, std::span<double> sums) c
   for (std::size_t i = 0; i < request.plan.num_outputs(); ++i)
     outputs.push_back(request.plan.output(i));
   add_records(request.batch, outputs, *request.records);
+}
+
+bool LossObjective::is_collective() const {
+  return std::ranges::any_of(losses_, &Loss::is_collective);
+}
+
+// In the order in which score() calls them.
+void LossObjective::score_nothing(Collectives& group) const {
+  LossInput nothing;
+  nothing.group = &group;
+  for (const auto& loss : losses_)
+    if (loss->is_collective()) loss->evaluate(nothing);
 }
 
 void LossObjective::check_targets(const pipeline::Batch& batch,
@@ -375,7 +391,8 @@ void LossObjective::score_head(const ScoreRequest& request, std::size_t index,
                                          .target = target,
                                          .valid = request.batch.valid,
                                          .divisor = request.divisor / head.weight,
-                                         .gradient = gradient});
+                                         .gradient = gradient,
+                                         .group = request.gradients ? request.group : nullptr});
   for (std::size_t i = 0; i < other.size(); ++i) gradient[i] += other[i];
   sums[0] += head.weight * result.loss;
   sums[1] += static_cast<double>(result.top1);

@@ -21,6 +21,7 @@
 
 namespace millrace::trainer {
 
+class Collectives;
 struct ClassCounts;
 
 namespace hlo {
@@ -37,6 +38,9 @@ struct ScoreRequest {
   double divisor = 1.0;
   /// In evaluation: where records are appended. Null in training.
   std::vector<float>* records = nullptr;
+  /// In training: the rank's, for losses that compare its slots with those of other ranks. Null:
+  /// the batch alone.
+  Collectives* group = nullptr;
 };
 
 /// The sums and records of all batches, over all replicas.
@@ -95,6 +99,11 @@ class Objective {
   /// Adds the batch's sums to `sums`, num_sums() of them. Throws: Corrupt, with the sample's key,
   /// for a label outside the classes; InvalidArgument for fields that do not fit the outputs.
   virtual void score(const ScoreRequest& request, std::span<double> sums) const = 0;
+  /// Whether score() is a collective of ScoreRequest::group. Default: no.
+  virtual bool is_collective() const { return false; }
+  /// In place of score() on a rank without a sample, in training, where another rank has one: takes
+  /// part in what they compute together. Default: nothing.
+  virtual void score_nothing(Collectives& group) const;
   /// What a compiled program cannot do of score(), for a backend that has one: throws what score()
   /// would for the batch's targets. `outputs`: the shape of each of the model's, of one sample.
   /// Default: nothing.
@@ -118,7 +127,8 @@ struct LossObjectiveOptions {
   std::vector<Head> heads = {Head{}};
 };
 
-/// The weighted sum of the heads' losses. Measures: "loss"; with a class per slot "top1", "top5";
+/// The weighted sum of the heads' losses. Measures: "loss"; with a class per slot, or slots of the
+/// same sample, "top1", "top5";
 /// each head's metrics: auroc, iou and rmse for float32 targets, miou and pixel_accuracy for
 /// labels. With several heads also each one's loss, as "loss.mask", and a metric that several have
 /// is named "iou.mask".
@@ -133,6 +143,8 @@ class LossObjective final : public Objective {
   std::span<const Head> heads() const override { return options_.heads; }
   std::size_t num_sums() const override { return num_sums_; }
   void score(const ScoreRequest& request, std::span<double> sums) const override;
+  bool is_collective() const override;
+  void score_nothing(Collectives& group) const override;
   void check_targets(const pipeline::Batch& batch,
                      std::span<const nn::Shape> outputs) const override;
   void add_records(const pipeline::Batch& batch, std::span<const nn::OutputView> outputs,

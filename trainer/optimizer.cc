@@ -66,7 +66,7 @@ void Optimizer::build_runs(const ParameterTable& table) {
 }
 
 RuleStep Optimizer::plain_step_of(const Update& update, const Run& run) {
-  return {.lr = update.lr * run.settings.rate,
+  return {.lr = update.lr * run.settings.rate_at(update.step),
           .gradient_scale = update.gradient_scale,
           .weight_decay = run.settings.weight_decay,
           .step = update.step};

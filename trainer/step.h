@@ -61,8 +61,8 @@ struct StepOutcome {
 };
 
 /// One replica's part of a step of training. All replicas make the same calls in the same order,
-/// apply() and await_weights() being collectives, and meet (a vote) between apply() and the next
-/// add().
+/// apply() and await_weights() being collectives, and add(), too, if the objective is one; they
+/// meet (a vote) between apply() and the next add().
 class ReplicaStep {
  public:
   virtual ~ReplicaStep() = default;

@@ -35,11 +35,14 @@ void ParameterGroup::fields(FieldList& field) {
   field.by_name();
   field("rate", rate, {.min = 0}, "Factor of the learning rate");
   field("weight_decay", weight_decay, {.min = 0}, "Instead of the rule's");
+  field("after", after, {.min = 0}, "Steps of the run in which they are frozen");
+  field("until", until, {.min = 0}, "The last step in which they train; 0: that of the run");
 }
 
 void ParameterGroup::check() const {
   require(!parameters.empty(),
           "give its parameters: norms-biases, the beginning of names, or a pattern");
+  require(until == 0 || until > after, "until is a step behind those of after");
 }
 
 bool ParameterGroup::has(const Parameter& parameter) const {
@@ -54,7 +57,9 @@ ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& r
     millrace::value_type(group).check(&group);  // Choice::make() checks the rule's own fields
     if (group.has(parameter))
       return {.rate = static_cast<float>(group.rate),
-              .weight_decay = group.weight_decay.value_or(rule.weight_decay)};
+              .weight_decay = group.weight_decay.value_or(rule.weight_decay),
+              .after = group.after,
+              .until = group.until};
   }
   return {.weight_decay = rule.weight_decay};
 }

@@ -34,10 +34,14 @@ struct ParameterGroup {
   std::string parameters = {};
   double rate = 1.0;  ///< factor of the learning rate
   std::optional<float> weight_decay = {};
+  /// Steps of the whole run between which they train: frozen in the first `after`, and behind the
+  /// `until`th; 0: to the end.
+  std::int64_t after = 0;
+  std::int64_t until = 0;
 
   static const ComponentName kName;
   void fields(FieldList& field);
-  /// Throws: InvalidArgument without parameters.
+  /// Throws: InvalidArgument without parameters, or for steps that are none.
   void check() const;
   bool has(const Parameter& parameter) const;
 };
@@ -69,6 +73,13 @@ struct RuleSettings {
 struct ParameterSettings {
   float rate = 1.0F;  ///< factor of the learning rate
   float weight_decay = 0.0F;
+  std::int64_t after = 0;  ///< as ParameterGroup's
+  std::int64_t until = 0;
+
+  /// The factor in a step, from 1: 0 where the group is frozen.
+  float rate_at(std::int64_t step) const {
+    return step > after && (until == 0 || step <= until) ? rate : 0.0F;
+  }
   bool operator==(const ParameterSettings&) const = default;
 };
 ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& rule);

@@ -93,13 +93,15 @@ void TransformList::check_channels(int channels) const {
 }
 
 void TransformList::start(const SampleId& id, Draws& draws) const {
-  draws.clear();
-  for (const Purpose purpose : purposes_) draws.push_back(id.rng(purpose));
+  draws.id = id;
+  draws.generators.clear();
+  for (const Purpose purpose : purposes_) draws.generators.push_back(id.rng(purpose));
 }
 
 Geometry TransformList::choose(int width, int height, Draws& draws) const {
   Geometry geometry(width, height);
-  for (const auto& [step, at] : geometry_) step->choose(geometry, draws[at]);
+  for (const auto& [step, at] : geometry_)
+    step->choose_for(draws.id, geometry, draws.generators[at]);
   return geometry;
 }
 
@@ -107,11 +109,11 @@ void TransformList::change(Pixels& pixels, Draws& draws) const {
   LevelChain levels(pixels);
   for (const auto& [step, at] : pixels_) {
     if (const auto* table = dynamic_cast<const LevelStep*>(step)) {
-      levels.add(table->levels(draws[at]));
+      levels.add(table->levels(draws.generators[at]));
       continue;
     }
     levels.run();
-    step->change(pixels, draws[at]);
+    step->change(pixels, draws.generators[at]);
   }
   levels.run();
 }

@@ -21,8 +21,11 @@ Extent size_after(std::span<const GeometryStep* const> steps, const Extent& befo
 
 class TransformList {
  public:
-  /// A sample's generators, one for each purpose in the list. Reused from sample to sample.
-  using Draws = std::vector<KeyedRng>;
+  /// A sample, and its generators, one for each purpose in the list. Reused from sample to sample.
+  struct Draws {
+    SampleId id = {};
+    std::vector<KeyedRng> generators = {};
+  };
 
   /// Throws: InvalidArgument for a value out of range, or kinds out of order: geometry, pixels, and
   /// at most one scale.

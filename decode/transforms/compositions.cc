@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "decode/detail/transform_list.h"
+#include "decode/sample_id.h"
 #include "io/base/error.h"
 
 namespace millrace::decode {
@@ -64,8 +65,9 @@ class DrawnGeometryStep final : public GeometryStep {
   explicit DrawnGeometryStep(Branches<GeometryStep> branches)
       : branches_(std::move(branches)), output_(common_output()) {}
 
-  void choose(Geometry& geometry, KeyedRng& rng) const override {
-    for (const auto& step : drawn_branch(branches_, rng)) step->choose(geometry, rng);
+  void choose(Geometry& geometry, KeyedRng& rng) const override { choose_for({}, geometry, rng); }
+  void choose_for(const SampleId& id, Geometry& geometry, KeyedRng& rng) const override {
+    for (const auto& step : drawn_branch(branches_, rng)) step->choose_for(id, geometry, rng);
   }
   std::optional<Extent> output() const override { return output_; }
   Scale scale() const override {

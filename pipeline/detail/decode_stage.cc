@@ -74,14 +74,16 @@ std::vector<io::Bytes> DecodeStage::ragged_values(const wds::Sample& sample) con
 decode::Tidiness DecodeStage::fill_fields(const SlotSample& sample,
                                           const OpenRound::Place& place) const {
   auto tidiness = decode::Tidiness::kTidy;
+  decode::SampleId id = sample.id;
+  id.sample = decode::sample_number(sample.sample.key);
   std::array<std::span<std::byte>, BatchLayout::kMaxFields> slots;
   std::size_t field = 0;
   for (const auto& decoder : decoders_) {
     const std::size_t count = decoder->outputs().size();
     for (std::size_t i = 0; i < count; ++i)
       slots[i] = layout_.slot(place.buffer, field++, place.row);
-    tidiness = std::max(tidiness,
-                        decoder->decode(sample.sample, sample.id, std::span(slots).first(count)));
+    tidiness =
+        std::max(tidiness, decoder->decode(sample.sample, id, std::span(slots).first(count)));
   }
   return tidiness;
 }

@@ -8,6 +8,7 @@
 #include "decode/image_decoder.h"
 #include "decode/transforms/center_crop.h"
 #include "decode/transforms/color_jitter.h"
+#include "decode/transforms/compositions.h"
 #include "decode/transforms/normalize.h"
 #include "decode/transforms/random_crop.h"
 #include "decode/transforms/random_horizontal_flip.h"
@@ -76,6 +77,32 @@ TEST(ImageDecoder, AFlipMirrorsHalfOfTheImages) {
     flips += out == mirrored ? 1 : 0;
   }
   EXPECT_NEAR(flips, 200, 50);
+}
+
+TEST(ImageDecoder, AnAlternatingFlipMirrorsEachPictureInEverySecondEpoch) {
+  const io::Bytes file = decode::encode_pnm(testing::photo(9, 23, 3));
+  const std::vector<Transform> size = {decode::Resize{{9, 23}}};
+  const auto straight = decoded(plain_decoder(size), file);
+  std::vector<Transform> transforms = size;
+  transforms.emplace_back(decode::RandomApply{
+      .transforms = {decode::RandomHorizontalFlip{.alternate = true}}, .probability = 1});
+  for (const ImageDecoder& decoder :
+       {plain_decoder({size[0], decode::RandomHorizontalFlip{.alternate = true}}),
+        plain_decoder(transforms)}) {
+    int flips = 0;
+    for (std::uint64_t sample = 0; sample < 400; ++sample) {
+      const auto is_straight = [&](std::uint32_t epoch, std::uint64_t index) {
+        return decoded(decoder, file,
+                       {.seed = 5, .epoch = epoch, .index = index, .sample = sample}) == straight;
+      };
+      const bool first = is_straight(0, sample);
+      ASSERT_NE(first, is_straight(1, 1000 - sample)) << "wherever it stands in the epoch";
+      ASSERT_EQ(first, is_straight(2, sample + 7));
+      ASSERT_NE(first, is_straight(3, 0));
+      flips += first ? 0 : 1;
+    }
+    EXPECT_NEAR(flips, 200, 50);
+  }
 }
 
 TEST(ImageDecoder, AFlipOfAResizeIsTheResizeFlipped) {

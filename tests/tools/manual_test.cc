@@ -65,7 +65,7 @@ TEST(Completion, KnowsCommandsOptionsAndTheirValues) {
   EXPECT_THAT(candidates({"train", "--val", "x"}), ElementsAre("flags files"));
   EXPECT_THAT(candidates({"train", "a.tar", "b"}), ElementsAre("flags files"));
   EXPECT_THAT(candidates({"train", "--config", "cifar10"}),
-              ElementsAre("flags files", "cifar10-resnet18", "cifar10-resnet50"));
+              ElementsAre("flags files", "cifar10-resnet18", "cifar10-resnet50", "cifar10-simclr"));
   EXPECT_THAT(candidates({"train", "--help", "sch"}), ElementsAre("flags", "schedule"));
   EXPECT_THAT(candidates({"completion", "z"}), ElementsAre("flags", "zsh"));
 }

@@ -83,6 +83,16 @@ TEST_F(Recipe, Airbench94HasItsRatesAndASmallerModelTrains) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("muon lr 0.24 linear"), HasSubstr("Test Samples=")));
 }
 
+TEST_F(Recipe, Cifar10SimClrComparesViewsOverItsDevices) {
+  const std::string shards = dir_ / "c-{000000..000001}.tar";
+  millrace({"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "16", "--size",
+            "32", "--maxcount", "8"});
+  const ProcessResult result =
+      try_out("cifar10-simclr", {"--train", shards, "--val", shards, "--batch-size", "8/all",
+                                 "--model", "airbench94(channels=[4, 8, 8])"});
+  EXPECT_THAT(result.err, AllOf(HasSubstr("128 features"), HasSubstr("Test Samples=")));
+}
+
 // Their models at full size take minutes on two cores.
 TEST_F(Recipe, ImageNetMixesBatchesAndWarmsUp) {
   const std::string shards = dir_ / "c-000000.tar";
@@ -127,9 +137,9 @@ TEST(Recipes, AreAllTriedAndDescribed) {
   EXPECT_EQ(names,
             (std::set<std::string>{
                 "airbench94.toml", "cifar10-resnet18.toml", "cifar10-resnet50.toml",
-                "camvid-unet.toml", "devices-and-precision.toml", "fashion-mnist-alexnet.toml",
-                "imagenet-resnet50-a2.toml", "imagenet-resnet50.toml", "imagenet-vit-s16.toml",
-                "pe-resnet34.toml", "unet-mask-depth.toml"}));
+                "cifar10-simclr.toml", "camvid-unet.toml", "devices-and-precision.toml",
+                "fashion-mnist-alexnet.toml", "imagenet-resnet50-a2.toml", "imagenet-resnet50.toml",
+                "imagenet-vit-s16.toml", "pe-resnet34.toml", "unet-mask-depth.toml"}));
   const std::string readme = read_file(MILLRACE_RECIPES "/README.md");
   for (const std::string& name : names) {
     EXPECT_THAT(readme, HasSubstr("`" + name + "`"));

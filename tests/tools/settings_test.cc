@@ -133,7 +133,7 @@ TEST_F(RunSettings, AListOfTransformsIsTheSameByItsName) {
   EXPECT_THAT(
       train({"--resume", "auto", "--augment", "rcrop(padding=1), hflip"}).err,
       HasSubstr("--augment: crop-flip saved, rcrop(size=16, padding=1, padding_mode=constant), "
-                "hflip(p=0.5) given"));
+                "hflip(p=0.5, alternate=false) given"));
 }
 
 TEST_F(RunSettings, InMidEpochARunContinuesWithItsOwnOptionsOnly) {

@@ -51,6 +51,43 @@ TEST(TrainMultilabel, LearnsItsLabelsAndEvalScoresThemAlike) {
               epoch["val_auroc"].get<double>(), 1e-6);
 }
 
+TEST(TrainContrast, LearnsWhichPicturesAreTheSameAndWritesEmbeddings) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 64, 32);
+  const std::vector<std::string> contrast = {
+      "--task", "contrast(features=16)", "--model", "lenet",       "--batch-size",
+      "32/all", "--optimizer",           "adam",    "--precision", "fp32"};
+  const ProcessResult result = run(
+      "train", contrast,
+      {"--train", shards, "--val", shards, "--order", "permutation(copies=2)", "--augment",
+       "rcrop(padding=3)", "--devices", "2", "--epochs", "8", "--json", "--run-dir", dir / "run"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("16 features"));
+  std::vector<double> losses;
+  for (const auto& line : json_lines(result.out))
+    if (line["event"] == "epoch") losses.push_back(line["train_loss"]);
+  ASSERT_EQ(losses.size(), 8U);
+  EXPECT_LT(losses.back(), 0.9 * losses.front());
+
+  const ProcessResult rows = millrace({"predict", shards, "--checkpoint", dir / "run"});
+  ASSERT_EQ(rows.status, 0) << rows.err;
+  EXPECT_THAT(rows.out, AllOf(HasSubstr("key,feature0,feature1,"), HasSubstr(",feature15\n")));
+  EXPECT_EQ(std::ranges::count(rows.out, '\n'), 65);
+
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    const ProcessResult refused = run("train", contrast, more);
+    EXPECT_EQ(refused.status, 2);
+    return refused.err;
+  };
+  EXPECT_THAT(refusal({"--train", shards}), HasSubstr("--order 'permutation(copies=2)'"));
+  EXPECT_THAT(refusal({"--train", shards, "--copies", "2", "--classes", "7"}),
+              HasSubstr("--task.features says how many outputs"));
+  EXPECT_THAT(refusal({"--train", shards, "--copies", "2", "--overfit-batches", "1"}),
+              HasSubstr("--overfit-batches takes one view"));
+  EXPECT_THAT(refusal({"--train", shards, "--copies", "2", "--task.temperature", "0"}),
+              HasSubstr("temperature"));
+}
+
 /// Changes what a checkpoint says of its run.
 template <typename Change>
 void change_state(const std::string& folder, const Change& change) {

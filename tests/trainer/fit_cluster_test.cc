@@ -25,6 +25,7 @@
 #include "trainer/cluster.h"
 #include "trainer/evaluate.h"
 #include "trainer/fit.h"
+#include "trainer/loss/info_nce.h"
 #include "trainer/models/models.h"
 #include "trainer/newest_checkpoint.h"
 #include "trainer/predict.h"
@@ -216,6 +217,7 @@ struct Training {
   std::size_t bucket_floats = 20'000;
   nn::Precision precision = nn::Precision::kFloat32;
   bool is_fused = false;  ///< by a backend whose steps are programs of its own; else the CPU's
+  LossChoice loss = losses::CrossEntropy{};
 };
 
 /// Stops the run: the step after `step` is the last one.
@@ -254,7 +256,7 @@ PictureRun train_on(const Layout& layout, const Training& training, const std::s
     val_options.indexed = training.indexed;
     LoaderFeed val(val_options, set);
     LocalThreads devices(layout.devices);
-    const LossObjective objective;
+    const LossObjective objective({.heads = {{.loss = training.loss}}});
     StopAt stop(cluster, stop_at);
     testing::FusedBackend fused;
     run.results[static_cast<std::size_t>(topology.process)] =
@@ -319,6 +321,22 @@ TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBitsFromShards) {
       expect_same(one, train_on(layout, training, run), name + name_of(layout));
     }
   }
+}
+
+// In the last step two of the ranks have one sample each, of any classes.
+TEST(FitCluster, AContrastOfAllRanksTrainsToTheSameBitsOnAnyLayout) {
+  const testing::TempDir folder;
+  const auto train = write_pictures(folder.path(), "train", 3 * 16 + 2, 12);
+  const auto val = write_pictures(folder.path(), "val", 18, 100);
+  const GraphModel model = lenet();
+  const Training training{
+      .model = model, .train = train, .val = val, .epochs = 3, .loss = losses::InfoNce{0.2F}};
+  const PictureRun one = train_on({2, 1}, training, folder / "2p");
+  const auto loss = [&](std::size_t epoch) {
+    return *find_value(one.results[0].epochs.at(epoch).train, "loss");
+  };
+  EXPECT_LT(loss(2), 0.9 * loss(0)) << "it learns, so there is something to compare";
+  expect_same(one, train_on({1, 2}, training, folder / "1p"), "two devices");
 }
 
 // Such a step sums over all ranks itself; nothing is gathered between processes.

@@ -19,6 +19,7 @@
 #include "tests/trainer/torch_oracle.h"
 #include "trainer/composed_backend.h"
 #include "trainer/loss/image_losses.h"
+#include "trainer/loss/info_nce.h"
 #include "trainer/loss/overlap_losses.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/slot_loss.h"
@@ -360,6 +361,18 @@ void expect_effect(const StepTwins& setup, const StepTwins& without) {
   EXPECT_GT(most, 1e-3);
 }
 
+TEST(StepProgram, GroupsTrainBetweenTheirSteps) {
+  const auto with = [](const ParameterGroup& group) {
+    return tiny({.optimizer = {.rule = Sgd{.momentum = 0.9F, .groups = {group}}}});
+  };
+  for (const ParameterGroup& group : {ParameterGroup{.parameters = "fc.", .rate = 2, .until = 1},
+                                      ParameterGroup{.parameters = "conv.", .after = 1}}) {
+    expect_effect(with(group), with({.parameters = group.parameters, .rate = group.rate}));
+    compare_twins(with(group));
+    if (::testing::Test::IsSkipped()) return;
+  }
+}
+
 TEST(StepProgram, ClipsByValueThenByNorm) {
   for (const ClipOptions& clip :
        {ClipOptions{.norm = 0.05}, ClipOptions{.norm = 0.01, .value = 0.002F}}) {
@@ -606,6 +619,7 @@ TEST(StepProgram, RefusesWhatHasNoStableHloByName) {
   EXPECT_EQ("layer mine: own_layer has no StableHLO",
             refusal(builder.build(), losses::L1{}, Sgd{}));
   EXPECT_EQ("loss own-loss has no StableHLO", refusal(dense_graph(), OwnLoss{}, Sgd{}));
+  EXPECT_EQ("loss infonce has no StableHLO", refusal(tiny({}).graph, losses::InfoNce{}, Sgd{}));
   EXPECT_EQ("update rule own-rule has no StableHLO",
             refusal(dense_graph(), losses::L1{}, OwnUpdateRule{}));
   EXPECT_EQ("update rule muon has no StableHLO", refusal(dense_graph(), losses::L1{}, Muon{}));

@@ -243,6 +243,9 @@ TEST(Muon, TakesTheMatricesThatAreNamedAndLeavesFrozenOnes) {
   const auto sgd_weights = run_muon({.rule = sgd_alone}, 2, 0.05F).weights;
   const auto named_weights = run_muon({.rule = named}, 2, 0.05F).weights;
   const auto frozen_weights = run_muon({.rule = frozen}, 2, 0.05F).weights;
+  const Muon waiting{
+      .lr = 0.05, .normalise = true, .groups = {{.parameters = "*.weight", .after = kMuonSteps}}};
+  EXPECT_EQ(run_muon({.rule = waiting}, 2, 0.05F).weights, frozen_weights);
   for (const Parameter& entry : table.entries()) {
     const bool is_weight = entry.shape.size() == 2 || entry.shape.size() == 4;
     const bool is_named =

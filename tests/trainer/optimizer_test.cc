@@ -265,6 +265,28 @@ TEST(Optimizer, AGroupMayBeAPatternAndARateOfZeroFreezes) {
   }
 }
 
+TEST(Optimizer, AGroupTrainsBetweenItsSteps) {
+  ParameterTable table;
+  table.add("stem.weight", {4}, true);
+  table.add("fc.weight", {4}, true);
+  Optimizer optimizer({.rule = Sgd{.momentum = 0,
+                                   .weight_decay = 0.5F,
+                                   .groups = {{.parameters = "stem.", .rate = 2, .until = 2},
+                                              {.parameters = "fc.", .after = 1, .until = 3}}}},
+                      table);
+  const std::vector<float> g(table.padded_size(), 1.0F);
+  const auto moves = [&](std::int64_t step, const char* name) {
+    std::vector<float> w(table.padded_size(), 1.0F);
+    optimizer.update({.weights = w, .gradients = g, .lr = 0.125F, .step = step}, {0, w.size()});
+    return 1.0F - w[table.find(name)->offset];
+  };
+  const std::vector<float> stem = {0.375F, 0.375F, 0, 0}, fc = {0, 0.1875F, 0.1875F, 0};
+  for (std::size_t i = 0; i < stem.size(); ++i) {
+    EXPECT_EQ(moves(static_cast<std::int64_t>(i) + 1, "stem.weight"), stem[i]) << i;
+    EXPECT_EQ(moves(static_cast<std::int64_t>(i) + 1, "fc.weight"), fc[i]) << i;
+  }
+}
+
 TEST(Optimizer, RoundsWeightsAndStateToBf16ToNearestEven) {
   ParameterTable table;
   table.add("w", {4}, true);
@@ -318,7 +340,9 @@ TEST(Optimizer, RefusesOptionsThatContradict) {
                                    AdamW{.eps = 0.0F},
                                    Lion{.betas = {0.9F}},
                                    Lamb{.betas = {0.9F, 0.99F, 0.9F}},
-                                   Lars{.groups = {{.rate = 2}}}};
+                                   Lars{.groups = {{.rate = 2}}},
+                                   Lars{.groups = {{.parameters = "*", .after = -1}}},
+                                   Lars{.groups = {{.parameters = "*", .after = 3, .until = 3}}}};
   for (const Rule& rule : rules)
     EXPECT_THROW(Optimizer({.rule = rule}, table), Error) << text(rule);
 }

@@ -129,4 +129,20 @@ std::string label_row(const trainer::Prediction& one, const RowOptions& options)
   return line;
 }
 
+std::string feature_header(const RowOptions& options, std::size_t outputs) {
+  if (options.json) return {};
+  std::string line = "key";
+  for (std::size_t i = 0; i < outputs; ++i) line += ",feature" + std::to_string(i);
+  return line;
+}
+
+std::string feature_row(const trainer::Prediction& one, const RowOptions& options) {
+  check_finite(one, one.outputs.front());
+  const std::vector<float> values(one.outputs.front().begin(), one.outputs.front().end());
+  if (options.json) return Json({{"key", one.key}, {"features", values}}).dump();
+  std::string line = csv_field(one.key);
+  for (const float value : values) line += fmt::format(",{:.6g}", value);
+  return line;
+}
+
 }  // namespace millrace::tools

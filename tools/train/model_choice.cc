@@ -108,7 +108,7 @@ void ModelChoice::settle() {
   if (!images.has_size()) images.size = traits.side;
   if (!task.is_chosen()) task.choose(usual_task(classes > 0));
   task.settle();
-  if (classes == 0) classes = task.table_classes();
+  if (classes == 0) classes = std::max(task.table_classes(), task.what().features);
   images.whole = task.is_dense();
   images.settle();
   images.multiple_of = traits.multiple_of;
@@ -121,6 +121,8 @@ void ModelChoice::check() const {
   settled.task.check(name(), model.make()->traits().is_dense);
   require(settled.task.table_classes() <= settled.classes || settled.task.table_classes() == 0,
           "--task.colors lists more classes than --classes " + std::to_string(settled.classes));
+  require(!settled.task.what().has_embeddings() || settled.classes == settled.task.what().features,
+          "--task contrast has no classes: --task.features says how many outputs the model has");
   static_cast<void>(build_graph(settled, std::max<std::int64_t>(classes, 2)));
 }
 

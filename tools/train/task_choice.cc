@@ -8,6 +8,7 @@
 
 #include "decode/codec.h"
 #include "decode/image.h"
+#include "decode/sample_id.h"
 #include "decode/transforms/normalize.h"
 #include "io/base/error.h"
 #include "tools/train/mask_colours.h"
@@ -96,6 +97,20 @@ trainer::LossObjective dense_objective(const TaskChoice& task, std::int64_t clas
   return trainer::LossObjective({.heads = std::move(heads)});
 }
 
+constexpr const char* kSampleField = "sample";
+
+/// Which sample a slot is of, by its shard and key.
+pipeline::FunctionField sample_field() {
+  return {
+      .name = kSampleField,
+      .output = {.dtype = decode::DType::kInt64, .shape = {}},
+      .decode = [](const wds::Sample& sample, const decode::SampleId&, std::span<std::byte> slot) {
+        const std::uint64_t number = decode::sample_number(
+            sample.key, decode::sample_number(sample.url ? *sample.url : std::string()));
+        std::memcpy(slot.data(), &number, sizeof number);
+      }};
+}
+
 }  // namespace
 
 pipeline::FunctionField size_field() {
@@ -167,6 +182,8 @@ std::vector<pipeline::FieldSpec> TaskChoice::fields(const ImageOptions& images,
                                    .dtype = dtype};
   if (what_.has_labels())
     return {image, pipeline::FloatsField{.size = outputs, .json_key = what_.label_key}};
+  if (what_.has_embeddings() && training) return {image, sample_field()};
+  if (what_.has_embeddings()) return {image, pipeline::LabelField{.name = kSampleField}};
   return {image, pipeline::LabelField{.classes = outputs}};
 }
 
@@ -187,10 +204,13 @@ trainer::LossObjective TaskChoice::objective(std::int64_t outputs,
     return trainer::LossObjective(
         {.heads = {
              {.loss = what_.loss, .target = "target", .metrics = {trainer::Metric::kAuroc}}}});
+  if (what_.has_embeddings())
+    return trainer::LossObjective({.heads = {{.loss = what_.loss, .target = kSampleField}}});
   return trainer::LossObjective({.heads = {{.loss = what_.loss, .mixes = mixup.is_on()}}});
 }
 
 std::string TaskChoice::text(std::int64_t outputs) const {
+  if (what_.has_embeddings()) return std::to_string(outputs) + " features";
   if (!is_dense()) return std::to_string(outputs) + (what_.has_labels() ? " labels" : " classes");
   std::string text;
   if (has_mask()) text = has_class_mask() ? std::to_string(outputs) + " classes per pixel" : "mask";

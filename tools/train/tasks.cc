@@ -46,7 +46,8 @@ const TableOf<Task>& standard_tasks() {
                                          .add<tasks::Depth>()
                                          .add<tasks::MaskDepth>()
                                          .add<tasks::Segment>()
-                                         .add<tasks::SegmentDepth>();
+                                         .add<tasks::SegmentDepth>()
+                                         .add<tasks::Contrast>();
   return table;
 }
 
@@ -67,6 +68,8 @@ const ComponentName MaskDepth::kName = {"mask-depth", "MaskDepth", "Mask and dep
 const ComponentName Segment::kName = {"segment", "Segment", "A class per pixel"};
 const ComponentName SegmentDepth::kName = {"segment-depth", "SegmentDepth",
                                            "A class and a depth per pixel"};
+const ComponentName Contrast::kName = {"contrast", "Contrast",
+                                       "Embeddings, alike for views of the same sample"};
 
 void Classify::fields(FieldList& field) { loss.fields(field); }
 
@@ -153,6 +156,15 @@ void SegmentDepth::fields(FieldList& field) {
 
 std::unique_ptr<Task> SegmentDepth::make() const {
   return with_weights(mask.target(), depth.target(), loss_weights);
+}
+
+void Contrast::fields(FieldList& field) {
+  field("features", features, {.min = 2, .max = 65536}, "Of an embedding: the model's outputs");
+  loss.fields(field);
+}
+
+std::unique_ptr<Task> Contrast::make() const {
+  return std::make_unique<Task>(Task{.loss = loss, .features = features});
 }
 
 }  // namespace tasks

@@ -11,6 +11,8 @@
 //   mask           `mask.png`, set or not; BCE with logits; iou
 //   depth          `depth.png`; berhu; rmse
 //   mask-depth, segment-depth   both, with a weighted loss each
+//   contrast       none: which of a step's pictures are views of the same sample; in evaluation
+//                  `cls`, which are of the same class; infonce; top1, top5
 //
 // A parameter has one name in all tasks, so that a recipe's or a sweep's --task.mask-loss stays
 // right when a depth is added to a mask. To add a task of these targets: a struct here, a line in
@@ -27,6 +29,7 @@
 
 #include "io/component/choice.h"
 #include "trainer/loss/cross_entropy.h"
+#include "trainer/loss/info_nce.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/value_losses.h"
 
@@ -54,18 +57,20 @@ struct Task {
   /// Of the class, or the labels, of a sample; not used beside pictures.
   trainer::LossChoice loss = trainer::losses::CrossEntropy();
   std::string label_key = {};  ///< of several labels in `json`; empty: one class, `cls`
+  std::int64_t features = 0;   ///< of embeddings, of views of samples; 0: there are targets
   std::optional<MaskTarget> mask = {};
   std::optional<DepthTarget> depth = {};
 
   bool is_dense() const { return mask.has_value() || depth.has_value(); }
   bool has_class_mask() const { return mask.has_value() && mask->has_classes; }
   bool has_labels() const { return !label_key.empty(); }
-  bool has_class() const { return !is_dense() && !has_labels(); }
+  bool has_embeddings() const { return features > 0; }
+  bool has_class() const { return !is_dense() && !has_labels() && !has_embeddings(); }
 };
 
 using TaskKind = Choice<Task>;
 
-/// classify, multilabel, mask, depth, mask-depth, segment, segment-depth.
+/// classify, multilabel, mask, depth, mask-depth, segment, segment-depth, contrast.
 const TableOf<Task>& standard_tasks();
 
 /// Cross-entropy, alone or with Dice beside it.
@@ -167,6 +172,15 @@ struct SegmentDepth {
   static const ComponentName kName;
   void fields(FieldList& field);
   void check() const { make(); }
+  std::unique_ptr<Task> make() const;
+};
+
+struct Contrast {
+  int features = 128;  ///< of an embedding: the model's outputs
+  trainer::losses::InfoNce loss = {};
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
   std::unique_ptr<Task> make() const;
 };
 

@@ -52,6 +52,10 @@ class ViewObjective final : public trainer::Objective {
   /// In evaluation also replaces the plan's outputs by their mean over the views. Throws: as the
   /// objective's score().
   void score(const trainer::ScoreRequest& request, std::span<double> sums) const override;
+  bool is_collective() const override { return objective_.is_collective(); }
+  void score_nothing(trainer::Collectives& group) const override {
+    objective_.score_nothing(group);
+  }
   void check_targets(const pipeline::Batch& batch,
                      std::span<const trainer::nn::Shape> outputs) const override;
   void add_records(const pipeline::Batch& batch, std::span<const trainer::nn::OutputView> outputs,

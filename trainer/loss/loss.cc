@@ -6,6 +6,7 @@
 #include "trainer/hlo/loss_program.h"
 #include "trainer/loss/cross_entropy.h"
 #include "trainer/loss/image_losses.h"
+#include "trainer/loss/info_nce.h"
 #include "trainer/loss/overlap_losses.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/value_losses.h"
@@ -25,7 +26,8 @@ const TableOf<Loss>& standard_losses() {
                                          .add<losses::Rmse>()
                                          .add<losses::BerHu>()
                                          .add<losses::Gradient>()
-                                         .add<losses::Ssim>();
+                                         .add<losses::Ssim>()
+                                         .add<losses::InfoNce>();
   return table;
 }
 

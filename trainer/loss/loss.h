@@ -29,6 +29,8 @@
 
 namespace millrace::trainer {
 
+class Collectives;
+
 namespace hlo {
 struct LossArguments;
 struct LossResults;
@@ -52,13 +54,16 @@ struct LossInput {
   double divisor = 1;                   ///< valid slots of the whole step, on all devices
   /// Overwritten with d (sum / divisor) / d prediction; empty in evaluation.
   std::span<float> gradient = {};
+  /// With a gradient: the rank's, by which a loss that is_collective() compares slots with those of
+  /// the other ranks. Null: with the batch's own alone.
+  Collectives* group = nullptr;
 };
 
 /// Sums over the valid slots, to be added up over batches and devices before any division.
 struct LossSums {
   double loss = 0;  ///< sum of the slots' losses
   std::int64_t num_valid = 0;
-  std::int64_t top1 = 0;  ///< slots whose label has the largest logit; classification only
+  std::int64_t top1 = 0;  ///< slots whose label has the largest logit; kClass and kSamples only
   std::int64_t top5 = 0;  ///< among the five largest
 
   LossSums& operator+=(const LossSums& other);
@@ -67,6 +72,7 @@ struct LossSums {
 /// What a loss compares a prediction with; a caller checks it with the sample's key before.
 enum class TargetKind {
   kClass,         ///< a label per slot; top1 and top5 are counted
+  kSamples,       ///< which sample each slot is of: any number; top1 and top5 are counted
   kPixelClasses,  ///< a label per pixel
   kShares,        ///< values between 0 and 1
   kValues,        ///< finite values
@@ -78,6 +84,9 @@ class Loss {
   virtual TargetKind target() const = 0;
   /// Whether a target may be a mixture of two labels. Default: no.
   virtual bool takes_mixtures() const { return false; }
+  /// Whether evaluate() is a collective of LossInput::group: then a rank without a sample calls it,
+  /// too, without slots, for a loss of 0. Default: no.
+  virtual bool is_collective() const { return false; }
   /// A label that does not count. Default: none.
   virtual std::optional<std::int64_t> ignored_label() const { return {}; }
   /// Throws: InvalidArgument for sizes that do not fit; Corrupt for a label outside the classes. A
@@ -94,7 +103,7 @@ using LossChoice = Choice<Loss>;
 const ValueType& value_type(const LossChoice& choice);
 
 /// cross-entropy, pixel-cross-entropy, bce, dice, bce-dice, tversky, l1, mse, rmse, berhu,
-/// gradient, ssim.
+/// gradient, ssim, infonce.
 const TableOf<Loss>& standard_losses();
 
 /// The index of the first label of a valid slot that is outside [0, num_classes) and not `ignore`,

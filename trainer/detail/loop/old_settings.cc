@@ -65,8 +65,9 @@ void renew_schedule(std::vector<Setting>& settings) {
 void renew_optimizer(std::vector<Setting>& settings) {
   if (Setting* plain = setting_called(settings, "optimizer.no_decay_on_biases_and_norms")) {
     plain->name = "optimizer.groups";
-    plain->value =
-        plain->value == "true" ? "group(parameters=norms-biases, rate=1, weight_decay=0)" : "none";
+    plain->value = plain->value == "true"
+                       ? "group(parameters=norms-biases, rate=1, weight_decay=0, after=0, until=0)"
+                       : "none";
   }
   Setting* beta1 = setting_called(settings, "optimizer.beta1");
   const Setting* beta2 = setting_called(settings, "optimizer.beta2");

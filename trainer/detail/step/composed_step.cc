@@ -66,15 +66,22 @@ void ComposedStep::add(const MicroBatch& micro) {
                  ? std::max(1.0, num_valid_)
                  : static_cast<double>(setup_.accumulate * micro.batch_size) * control().world();
   // A batch without a sample counts nowhere, in the buffers' average neither.
-  if (micro.batch != nullptr && micro.batch->num_valid > 0) run_batch(micro);
+  if (micro.batch != nullptr && micro.batch->num_valid > 0) {
+    run_batch(micro);
+  } else if (micro.num_valid > 0) {
+    objective().score_nothing(control());
+  }
 }
 
 void ComposedStep::run_batch(const MicroBatch& micro) {
   const pipeline::Batch& batch = *micro.batch;
   nn::Plan& plan = replica_.forward(
       batch, nn::Mode::kTrain, [&](std::size_t offset) { wait_for(offset); }, micro.random_key);
-  replica_.score({.plan = plan, .batch = batch, .gradients = true, .divisor = divisor_},
-                 own_sums());
+  if (objective().is_collective()) setup_.clock.lap(&StepTimes::forward);
+  replica_.score(
+      {.plan = plan, .batch = batch, .gradients = true, .divisor = divisor_, .group = &control()},
+      own_sums());
+  if (objective().is_collective()) setup_.clock.lap_collectives();
   setup_.clock.lap(&StepTimes::forward);
   backward(plan);
   has_batch_ = true;

@@ -36,6 +36,7 @@ class ComposedStep final : public ReplicaStep {
   /// The objective's part of sums_.
   std::span<double> own_sums() { return std::span(sums_).first(sums_.size() - 2); }
   DeviceSpan buffers() const { return replica_.setup().buffers; }
+  const Objective& objective() const { return replica_.setup().objective; }
   Collectives& control() { return replica_.setup().control; }
 
   void begin();

@@ -117,7 +117,7 @@ std::vector<Range> MatrixUpdate::ranges() const {
 }
 
 RuleStep MatrixUpdate::step_of(const Update& update, const Entry& entry) const {
-  return {.lr = update.lr * entry.settings.rate,
+  return {.lr = update.lr * entry.settings.rate_at(update.step),
           .gradient_scale = update.gradient_scale,
           .weight_decay = entry.settings.weight_decay,
           .step = update.step};
@@ -181,6 +181,7 @@ void MatrixUpdate::share(std::span<float> gradients) const {
 void MatrixUpdate::move(const Update& update, std::span<const double> norms,
                         std::span<const float> gradients) const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].settings.rate_at(update.step) == 0.0F) continue;
     for (const Range& range : entries_[i].owned) {
       const std::span<float> weights = part_of(update.weights, range);
       rule_->move(step_of(update, entries_[i]), entries_[i].size, norms[i], weights,

@@ -199,11 +199,22 @@ void StepBuilder::update() {
     new_buffers_[i] = select(changes_, new_buffers_[i], buffers_[i]);
 }
 
+/// The learning rate of a group.
+Tensor StepBuilder::rate_of(const ParameterSettings& group) const {
+  Tensor rate = group.rate == 1.0F ? lr_ : lr_ * static_cast<double>(group.rate);
+  const auto only_if = [&](Order order, std::int64_t bound) {
+    rate = select(compare(step_, order, static_cast<double>(bound)), rate, 0.0);
+  };
+  if (group.after > 0) only_if(Order::kGreater, group.after);
+  if (group.until > 0) only_if(Order::kLessOrEqual, group.until);
+  return rate;
+}
+
 void StepBuilder::update(std::size_t number, const Parameter& parameter) {
   const ParameterSettings settings = settings_for(parameter, rule_->settings());
   RuleArguments of{.weight = weights_[number],
                    .gradient = gradients_[number],
-                   .lr = settings.rate == 1.0F ? lr_ : lr_ * static_cast<double>(settings.rate),
+                   .lr = rate_of(settings),
                    .step = step_,
                    .weight_decay = settings.weight_decay,
                    .has_own_rate = rule_->uses_norms() && parameter.decay};

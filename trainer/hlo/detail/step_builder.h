@@ -61,6 +61,7 @@ class StepBuilder {
   Tensor counted(const Tensor& x) const;
   void check_finite();
   void clip();
+  Tensor rate_of(const ParameterSettings& group) const;
   void update(std::size_t number, const Parameter& parameter);
 
   const StepProgramOptions& options_;
