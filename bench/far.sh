@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # far.sh HTTP_READ FAR_LINK [DELAY_MS [MBIT_S [MEGABYTES]]]: http_read --far, with nginx in another network namespace, over a
 # link with that round trip and rate (bench/far_link.cc), without and with TLS. Needs root, nginx, openssl, ip and
-# /dev/net/tun; changes nothing outside of its namespaces.
+# /dev/net/tun; changes nothing outside of its namespaces. Then the first batch of 16 shards, by first_batch beside HTTP_READ.
 set -euo pipefail
 http_read=$1 far_link=$2 delay=${3:-50} rate=${4:-1000} megabytes=${5:-256}
 client=mrc$$ server=mrs$$
@@ -36,6 +36,8 @@ ip -n "$server" addr add 10.99.0.2 peer 10.99.0.1 dev "$server"
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$folder/key.pem" -out "$folder/cert.pem" -days 2 -subj /CN=far \
   -addext subjectAltName=IP:10.99.0.2 2>/dev/null
 truncate -s "${megabytes}M" "$folder/a.tar"
+first_batch=$(dirname "$http_read")/first_batch
+"$first_batch" make "$folder"
 chmod 755 "$folder"
 cat >"$folder/nginx.conf" <<CONF
 daemon off; pid $folder/pid; error_log $folder/log; user root; worker_processes 1;
@@ -54,4 +56,5 @@ echo "$delay ms, $rate Mbit/s, packets of 1500 bytes, $control, send buffers up 
 for scheme in http https; do
   echo "$scheme"
   ip netns exec "$client" "$http_read" --far "$scheme://10.99.0.2/a.tar" $((megabytes << 20)) "$folder/cert.pem"
+  ip netns exec "$client" "$first_batch" "$scheme://10.99.0.2" "$folder/cert.pem"
 done

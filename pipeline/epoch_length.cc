@@ -14,8 +14,10 @@
 #include "io/base/text.h"
 #include "io/local_path.h"
 #include "io/opener.h"
+#include "pipeline/detail/first_shards.h"
 #include "pipeline/sample_source.h"
 #include "pipeline/slots.h"
+#include "wds/indexes_ahead.h"
 #include "wds/sample_access.h"
 #include "wds/sample_counts.h"
 #include "wds/sample_selection.h"
@@ -45,6 +47,12 @@ void say_once(PipelineOptions& options, const std::string& kind, const std::stri
   options.faults.said->warn(options.log, kind, line);
 }
 
+/// So that the streams' first shards are read by what was fetched to count them.
+void keep_first_indexes(PipelineOptions& options) {
+  options.opener = std::make_shared<const wds::IndexesAhead>(std::move(options.opener),
+                                                             detail::first_shards(options));
+}
+
 /// The counts by indexes, where there are any.
 Found look_up(PipelineOptions& options) {
   std::optional<Error> damage;
@@ -54,6 +62,9 @@ Found look_up(PipelineOptions& options) {
     if (!count && !damage) damage = fault;
     return count;
   };
+  const bool network =
+      std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
+  if (network) keep_first_indexes(options);
   Found found = wds::indexed_counts(
       *options.opener, options.shards, options.stop,
       options.faults.require_index ? wds::OnDamagedIndex() : wds::OnDamagedIndex(ask));
@@ -62,8 +73,6 @@ Found look_up(PipelineOptions& options) {
     say_once(options, kind, kind + ": " + damage->what());
   }
   // Without indexes, a request for one at every shard would be a wasted round trip.
-  const bool network =
-      std::any_of(options.shards.begin(), options.shards.end(), io::is_network_url);
   const bool none = std::none_of(found.begin(), found.end(), [](const auto& one) { return one; });
   if (network && !damage && (none || (!is_complete(found) && !scans(options))))
     options.indexed = false;

@@ -1,5 +1,9 @@
 // millrace create: raw data to shards.
 #include <CLI/App.hpp>
+#include <cstdlib>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +22,16 @@
 
 namespace millrace::tools {
 namespace {
+
+// Files of about 100 KB are what malloc takes from the kernel and gives back, one by one: each of
+// their pages would be cleared anew.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kMostKept = 64 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kMostKept / 2);
+  ::mallopt(M_TRIM_THRESHOLD, kMostKept);
+#endif
+}
 
 class CreateCommand final : public Command {
  public:
@@ -78,6 +92,7 @@ class CreateCommand final : public Command {
   }
 
   void run(CommandContext& context) override {
+    keep_freed_memory();
     processes_.emplace(context);
     processes_->guard(context, [&] {
       WriteSetOptions options = set_options();

@@ -133,6 +133,7 @@ class ReshardCommand final : public Command {
   void write(CommandContext& context) {
     const auto opener = read_.opener();
     options_.writer.opener = opener.get();
+    options_.writer.log = context.log;
     if (processes_->is_alone()) {
       options_.writer.manifest = manifest_path(options_.writer.pattern);
       options_.writer.pictures = pictures_.stored();

@@ -24,6 +24,9 @@ std::optional<std::uint64_t> stored_count(const io::Opener& opener, const std::s
 /// Whether shards behind one without an index are looked up.
 enum class AfterNone { kGoOn, kStop };
 
+/// On the network.
+constexpr std::size_t kMostAtOnce = 16;
+
 /// Shards are looked up in order, so all before the first one without a count have been.
 class Lookup {
  public:
@@ -52,12 +55,22 @@ class Lookup {
     if (found_[shard].fault && !is_damage(found_[shard])) ended_ = true;
     return !ended_;
   }
-  bool found_first() const { return found_.front().count || found_.front().fault; }
 
-  void run(std::size_t threads) {
-    run_on_threads(threads, [this] {
-      while (step()) continue;
+  /// All of them, on this thread.
+  void run() {
+    while (step()) continue;
+  }
+
+  /// All of them, several at once. The first ones are asked for with the first, of which it is not
+  /// known yet whether it has a count: where it has none, the others have none either.
+  void run_on_network() {
+    const std::size_t threads = std::min(shards_.size(), kMostAtOnce);
+    std::atomic<std::ptrdiff_t> left{static_cast<std::ptrdiff_t>(threads)};
+    run_on_threads(threads, [this, &left] {
+      while (--left >= 0 && step()) continue;
     });
+    if (!found_first()) return found_.assign(found_.size(), {});
+    run_on_threads(threads, [this] { run(); });
   }
 
   std::vector<std::optional<std::uint64_t>> counts(const OnDamagedIndex& on_damaged) const {
@@ -72,6 +85,8 @@ class Lookup {
   }
 
  private:
+  bool found_first() const { return found_.front().count || found_.front().fault; }
+
   struct Found {
     std::optional<std::uint64_t> count;
     std::exception_ptr fault;
@@ -111,11 +126,12 @@ std::vector<std::optional<std::uint64_t>> look_up(const io::Opener& opener,
                                                   const std::stop_token& stop,
                                                   const OnDamagedIndex& on_damaged,
                                                   AfterNone after_none) {
-  constexpr std::size_t kMostAtOnce = 16;
-  const bool waits = std::any_of(shards.begin(), shards.end(), io::is_network_url);
+  if (shards.empty()) return {};
   Lookup lookup(opener, shards, stop, after_none);
-  if (lookup.step() && (!waits || lookup.found_first()))
-    lookup.run(waits ? std::min(shards.size(), kMostAtOnce) : 1);
+  if (std::any_of(shards.begin(), shards.end(), io::is_network_url))
+    lookup.run_on_network();
+  else
+    lookup.run();
   return lookup.counts(on_damaged);
 }
 

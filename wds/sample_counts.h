@@ -22,17 +22,16 @@
 namespace millrace::wds {
 
 /// The number of samples in each of `shards`, from their indexes; null if a shard has no index. On
-/// the network the first index is read alone, the others 16 at a time. Throws: as
-/// read_sample_count(), for the first shard whose index is at fault. If `on_damaged` is given, it
-/// is called instead for each damaged index, in the shards' order, and may return the count; the
-/// result is null if it does not.
+/// the network 16 at a time. Throws: as read_sample_count(), for the first shard whose index is at
+/// fault. If `on_damaged` is given, it is called instead for each damaged index, in the shards'
+/// order, and may return the count; the result is null if it does not.
 using OnDamagedIndex =
     std::function<std::optional<std::uint64_t>(const std::string& shard, const Error& fault)>;
 std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
     const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop = {},
     const OnDamagedIndex& on_damaged = {});
 /// The same shard by shard: nullopt where there is no index, or `on_damaged` knows no count. On the
-/// network, if the first shard has none, the others are not asked for theirs.
+/// network, if the first shard has none, none has: no more are asked for than the first 16.
 std::vector<std::optional<std::uint64_t>> indexed_counts(const io::Opener& opener,
                                                          std::span<const std::string> shards,
                                                          const std::stop_token& stop = {},

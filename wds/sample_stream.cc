@@ -40,6 +40,7 @@ struct SampleStream::State {
     spec.shard.lenient = policy.lenient;
     if (policy.concatenated) spec.shard.tar.behind_end = BehindEnd::kRead;
     spec.shard.offset = 0;
+    is_far = std::ranges::any_of(*spec.shards, io::is_network_url);
     if (spec.shuffle.order == Order::kPermutation)
       permuted.emplace(spec, shared.opener, shared.ledger);
   }
@@ -52,6 +53,7 @@ struct SampleStream::State {
   void lose(const detail::FetchedSamples::Lost& one);
   void end_early();
   bool next(SampleBlock& block);
+  bool is_enough(const SampleBlock& block) const;
   bool next_sample(Sample& sample);
   bool next_permuted(Sample& sample);
   std::shared_ptr<const StreamTrail> take_trail() {
@@ -85,6 +87,7 @@ struct SampleStream::State {
   // Of the next block, and the position that its last step was given.
   std::shared_ptr<StreamTrail> trail = std::make_shared<StreamTrail>();
   StreamPosition marked;
+  bool is_far = false;  // some of the shards are
   std::uint64_t restored_bytes = 0;
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
@@ -174,9 +177,16 @@ bool SampleStream::State::next(SampleBlock& block) {
   if (permuted) return permuted->next(block);
   block.samples.clear();
   block.num_bytes = 0;
-  for (Sample sample; !block.full() && next_sample(sample);) block.add(std::move(sample));
+  for (Sample sample; !is_enough(block) && next_sample(sample);) block.add(std::move(sample));
   block.trail = take_trail();
   return !block.samples.empty();
+}
+
+// A connection from afar is slow at first, and whoever waits for the first samples should not wait
+// for a block of them: the first ones are as large as all before them.
+bool SampleStream::State::is_enough(const SampleBlock& block) const {
+  const std::size_t size = block.samples.size();
+  return block.full() || (is_far && size > 0 && size >= samples_out - size);
 }
 
 bool SampleStream::State::next_sample(Sample& sample) {

@@ -58,7 +58,7 @@ std::optional<std::uint64_t> count_at(const io::Opener& opener, const std::strin
   std::string head(kHeadBytes, '\0');
   std::uint64_t index_bytes = kMaxIndexBytes;
   try {
-    const auto source = opener.open(url, {.stop = stop});
+    const auto source = opener.open(url, {.expected = kHeadBytes, .stop = stop});
     std::size_t used = 0;
     const auto bytes = std::as_writable_bytes(std::span(head));
     while (used < kHeadBytes) {

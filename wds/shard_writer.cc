@@ -64,7 +64,12 @@ class OpenShard {
         replace_(options.replace),
         opener_(options.opener),
         tar_(detail::open_output(opener_, url_, options.replace),
-             {.mtime = options.mtime, .checksums = options.index, .threads = options.threads}) {}
+             {.mtime = options.mtime,
+              .checksums = options.index,
+              .threads = options.threads,
+              .on_wait = [log = options.log, name = io::printable_url(url_)] {
+                log.info("waiting for what is written of " + name + ": the store is slow");
+              }}) {}
 
   // Readers treat members of one key that are not adjacent as damage.
   void refuse_known_key(const std::string& key) {
@@ -110,6 +115,7 @@ class OpenShard {
     return {.url = url_, .samples = samples_, .bytes = tar.bytes, .sha256 = tar.sha256};
   }
 
+  const std::string& url() const { return url_; }
   std::uint64_t samples() const { return samples_; }
   std::uint64_t payload_bytes() const { return payload_bytes_; }
 
@@ -155,7 +161,7 @@ struct ShardWriter::State {
     if (!options.threads) options.threads = std::make_shared<WriterThreads>();
   }
   ~State() {
-    if (published.valid()) published.wait();
+    if (published.valid()) wait_until_published();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -177,10 +183,16 @@ struct ShardWriter::State {
            published.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
 
+  void wait_until_published() const {
+    await_job(published, [this] {
+      options.log.info("waiting for " + io::printable_url(closing->url()) + " to be published");
+    });
+  }
+
   // A fault is kept and thrown by every later call, so that no shard appears behind a gap.
   void await_published() {
     if (!published.valid()) return;
-    published.wait();
+    wait_until_published();
     closing.reset();
     published.get();
     published = {};

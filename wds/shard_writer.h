@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/log.h"
 #include "io/byte_sink.h"
 #include "io/bytes.h"
 #include "wds/manifest.h"
@@ -81,6 +82,8 @@ struct ShardWriterOptions {
   const io::Opener* opener = nullptr;
   /// Writers that are open together may share their threads; null: its own.
   std::shared_ptr<WriterThreads> threads = {};
+  /// Is told what writing waits for when that takes more than two seconds, once a shard.
+  Log log = {};
   /// Called by write() and finish() when a shard is complete and in place, in the order of shards.
   std::function<void(const ShardSummary& shard)> on_shard = {};
 };

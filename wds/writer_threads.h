@@ -8,12 +8,14 @@
 // Threads: any.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <future>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "io/base/thread_annotations.h"
 
@@ -43,6 +45,16 @@ class JobLane {
   bool ended_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  ///< last: it uses the others
 };
+
+/// Returns when `job` is done, a std::future or std::shared_future. After `notice`, `say` is called
+/// once. What a job itself waits for is bounded: by a store's retries, or by the kernel.
+template <typename Job>
+void await_job(const Job& job, const std::function<void()>& say,
+               std::chrono::milliseconds notice = std::chrono::seconds(2)) {
+  if (job.wait_for(notice) == std::future_status::ready) return;
+  say();
+  job.wait();
+}
 
 /// Jobs of `publish` wait for those of the others, and never the other way round.
 struct WriterThreads {

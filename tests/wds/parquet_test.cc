@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "io/object_store_options.h"
+#include "tests/support/bucket_server.h"
 #include "tests/support/counting_opener.h"
+#include "tests/support/effort.h"
 #include "tests/support/mutator.h"
 #include "tests/support/nginx.h"
 #include "tests/support/process.h"
@@ -274,6 +277,63 @@ TEST_F(ParquetShard, AServerIsAskedForTheWantedColumnsOnly) {
   }
   EXPECT_LE(requests, 5U);    // size, footer, and two leaves of the pictures
   EXPECT_LT(sent, 110'000U);  // of a file of 920 KB: 31 KB, and 64 KiB for the footer
+}
+
+/// The keys and pictures of stream 1 of 2 through a small buffer, from behind its 5th sample on if
+/// it `resumes`. The file's address must not matter, so keys are without their folder.
+Strings second_stream(const io::Opener& opener, const std::string& url, bool resumes) {
+  const Strings shards{url};
+  StreamSpec spec{.shards = std::make_shared<const Strings>(shards),
+                  .shuffle = {.buffer_samples = 6, .seed = 5},
+                  .num_streams = 2,
+                  .stream = 1,
+                  .counts = sample_counts(opener, shards)};
+  spec.shard.suffixes = {"jpg"};
+  FaultLedger ledger;
+  SampleStream stream(spec, opener, ledger);
+  Sample sample;
+  for (int i = 0; i < 5 && resumes; ++i) EXPECT_TRUE(stream.next(sample));
+  SampleStream rest(spec, stream.position(), opener, ledger);
+  Strings all;
+  while (rest.next(sample)) all.push_back(sample.key + field_text(sample, "jpg"));
+  return all;
+}
+
+TEST_F(ParquetShard, ABucketGivesWhatTheDiskDoes) {
+  using testing::BucketServer;
+  if (!testing::is_long()) GTEST_SKIP() << "only in the long suite: the server starts slowly";
+  if (const auto reason = BucketServer::missing(BucketServer::Kind::kS3)) GTEST_SKIP() << *reason;
+  const BucketServer server(BucketServer::Kind::kS3);
+  const io::UrlOpener bucket({.object_stores = server.options()});
+  const std::string file = testing::read_file(path("wide.parquet"));
+  const auto sink = bucket.open_sink(server.url("wide.parquet"));
+  sink->write(std::as_bytes(std::span(file)));
+  sink->finish();
+  for (const bool resumes : {false, true}) {
+    const auto local = second_stream(opener_, path("wide.parquet"), resumes);
+    EXPECT_EQ(local.size(), resumes ? 15U : 20U);
+    EXPECT_EQ(second_stream(bucket, server.url("wide.parquet"), resumes), local);
+  }
+}
+
+TEST_F(ParquetShard, AHubIsAskedForTheWantedColumnsOnly) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir hub;
+  const std::string name = "datasets/o/n/resolve/main/wide.parquet";
+  std::filesystem::create_directories(std::filesystem::path(hub / name).parent_path());
+  testing::write_file(hub / name, testing::read_file(path("wide.parquet")));
+  const Nginx nginx(hub.path());
+  std::string endpoint = nginx.url();
+  endpoint.pop_back();
+  const io::UrlOpener opener({.object_stores = {.hub = {.endpoint = endpoint}}});
+  const auto local = second_stream(opener_, path("wide.parquet"), true);
+  EXPECT_EQ(second_stream(opener, "hf://datasets/o/n/wide.parquet", true), local);
+  std::uint64_t sent = 0;
+  std::istringstream log(nginx.access_log());
+  for (std::string method, uri, status, bytes, connection, range;
+       log >> method >> uri >> status >> bytes >> connection >> range;)
+    sent += std::stoull(bytes);
+  EXPECT_LT(sent, 600'000U);  // of a file of 920 KB, 800 of them in another column
 }
 
 TEST_F(ParquetShard, FoldersAndWildCardsNameThem) {

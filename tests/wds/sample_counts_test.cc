@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "tests/wds/memory_opener.h"
@@ -11,7 +14,10 @@
 namespace millrace::wds {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::IsNull;
 using testing::MemoryOpener;
@@ -32,15 +38,21 @@ class Indexes final : public io::Opener {
   std::unique_ptr<io::ByteSource> open(const std::string& url,
                                        const io::OpenOptions& options = {}) const override {
     {
-      std::lock_guard lock(mutex);
+      std::unique_lock lock(mutex);
       opened.insert(url);
+      came.notify_all();
+      if (!came.wait_for(lock, std::chrono::seconds(60), [&] { return opened.size() >= wait_for; }))
+        all_came = false;
     }
     return files.open(url, options);
   }
 
   std::vector<std::string> shards;
   MemoryOpener files;
+  std::size_t wait_for = 0;  ///< so many are opened before one returns
+  mutable bool all_came = true;
   mutable std::mutex mutex;
+  mutable std::condition_variable came;
   mutable std::multiset<std::string> opened;
 };
 
@@ -58,7 +70,16 @@ TEST(SampleCounts, ASetWithoutIndexesIsAskedOnce) {
   Indexes indexes("http://host/", 50);
   indexes.files.files.erase("http://host/0.tar.index.json");
   EXPECT_THAT(sample_counts(indexes, indexes.shards), IsNull());
-  EXPECT_THAT(indexes.opened, ElementsAre("http://host/0.tar.index.json"));
+  EXPECT_THAT(indexed_counts(indexes, indexes.shards), Each(Eq(std::nullopt)));
+  EXPECT_THAT(indexes.opened, Contains("http://host/0.tar.index.json").Times(2));
+  EXPECT_LE(indexes.opened.size(), 2U * 16) << "the first round of requests";
+}
+
+TEST(SampleCounts, TheFirstIndexIsAskedForWithOthers) {
+  Indexes indexes("http://host/", 50);
+  indexes.wait_for = 16;
+  EXPECT_THAT(sample_counts(indexes, indexes.shards), Pointee(SizeIs(50)));
+  EXPECT_TRUE(indexes.all_came);
 }
 
 TEST(SampleCounts, OneShardWithoutAnIndexLeavesNoCounts) {

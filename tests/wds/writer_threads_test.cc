@@ -38,6 +38,20 @@ TEST(JobLane, RunsItsJobsInOrderAndPassesOnWhatTheyThrow) {
   EXPECT_NO_THROW(done[8].get());
 }
 
+TEST(AwaitJob, SaysOnceWhatItWaitsFor) {
+  std::promise<void> done;
+  int said = 0;
+  const auto say = [&] {
+    ++said;
+    done.set_value();
+  };
+  const std::shared_future<void> job = done.get_future().share();
+  await_job(job, say, 0ms);
+  EXPECT_EQ(said, 1);
+  await_job(job, say, 0ms);
+  EXPECT_EQ(said, 1) << "it is done";
+}
+
 /// A store whose objects appear when they may.
 class GatedStore final : public io::Opener {
  public:
@@ -112,6 +126,20 @@ TEST(ShardWriterThreads, AFullShardIsPublishedWhileTheNextOneIsWritten) {
   EXPECT_EQ(told,
             (std::vector<std::string>{"store://s-0.tar", "store://s-1.tar", "store://s-2.tar"}));
   EXPECT_EQ(store.names().size(), 7U) << "shards, indexes and the manifest";
+}
+
+// The line itself opens the gate, so that nothing but the two seconds is waited for.
+TEST(ShardWriterThreads, AWaitForPublishingIsSaidWithTheShardsName) {
+  GatedStore store;
+  std::vector<std::string> lines;
+  const Log log = Log::to_function([&](LogLevel, const std::string& line) {
+    lines.push_back(line);
+    store.gate.set_value();
+  });
+  ShardWriter writer({.pattern = "store://s-%d.tar", .maxcount = 2, .opener = &store, .log = log});
+  writer.write(one_field("a"));
+  EXPECT_EQ(writer.finish().size(), 1U);
+  EXPECT_EQ(lines, std::vector<std::string>{"waiting for store://s-0.tar to be published"});
 }
 
 TEST(ShardWriterThreads, AFaultOfPublishingIsThrownLaterAndLeavesNoShardBehindIt) {

@@ -206,7 +206,8 @@ class SetJob {
                                     .maxsize = options_.maxsize,
                                     .index = options_.index,
                                     .opener = &opener_,
-                                    .threads = threads_};
+                                    .threads = threads_,
+                                    .log = context_.log};
     if (is_alone()) {
       options.manifest = options_.index ? manifest_path(options.pattern) : "";
       options.pictures = options_.pictures;

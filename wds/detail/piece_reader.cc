@@ -57,11 +57,15 @@ void PieceReader::count_refetched() {
   shared_->ledger.count_refetched(piece_.url, all - std::exchange(refetched_, all));
 }
 
+bool PieceReader::seeks_index(const Shared& shared, const ShardPiece& piece) {
+  const bool sought = piece.cut() && !piece.scan;
+  return shared.spec.indexed || sought || shared.ledger.policy().require_index;
+}
+
 std::shared_ptr<const ShardIndex> PieceReader::index_of(const Shared& shared,
                                                         const ShardPiece& piece) {
   const StreamSpec& spec = shared.spec;
-  const bool sought = piece.cut() && !piece.scan;
-  if (!spec.indexed && !sought && !shared.ledger.policy().require_index) return nullptr;
+  if (!seeks_index(shared, piece)) return nullptr;
   return usable_index(shared.opener, piece.url, shared.ledger, spec.shard.stop,
                       spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
 }
@@ -70,12 +74,25 @@ void PieceReader::open() {
   const StreamSpec& spec = shared_->spec;
   ShardOptions options = spec.shard;
   options.offset = start_offset_;
+  open_ahead();
   index_ = index_of(*shared_, piece_);
   options.index = index_;
   if (piece_.cut()) place(options);
   if (spec.joins)
     joiner_.emplace(*spec.joins, piece_.url, shared_->opener, spec.shard, &shared_->ledger);
-  reader_.emplace(shared_->opener, piece_.url, options);
+  const io::Opener& opener = ahead_ ? *ahead_ : shared_->opener;
+  reader_.emplace(opener, piece_.url, options);
+}
+
+// From afar, a shard that is read from its beginning is asked for together with its index.
+void PieceReader::open_ahead() {
+  const ShardOptions& shard = shared_->spec.shard;
+  if (start_offset_ > 0 || piece_.first > 0 || by_row_ || shard.listed ||
+      !io::is_network_url(piece_.url) || !seeks_index(*shared_, piece_))
+    return;
+  ahead_ = std::make_unique<OpenedAhead>(
+      shared_->opener, piece_.url,
+      io::OpenOptions{.expected = shard.expected_bytes, .stop = shard.stop});
 }
 
 // Finds the piece's position in its shard, by its index or scan if there is one.

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "wds/detail/joiner.h"
+#include "wds/detail/opened_ahead.h"
 #include "wds/detail/shard_sequence.h"
 #include "wds/fault_ledger.h"
 #include "wds/sample_stream.h"
@@ -59,7 +60,9 @@ class PieceReader {
   std::uint64_t position() const { return reader_ ? reader_->position() : start_offset_; }
 
  private:
+  static bool seeks_index(const Shared& shared, const ShardPiece& piece);
   void open();
+  void open_ahead();
   void join(Sample& sample);
   void place(ShardOptions& options);
   void place_by_scan(ShardOptions& options);
@@ -81,6 +84,7 @@ class PieceReader {
   std::uint64_t start_offset_;
   bool by_row_;                              // a Parquet file, whose offsets are its rows' numbers
   std::shared_ptr<const ShardIndex> index_;  // if usable
+  std::unique_ptr<OpenedAhead> ahead_;       // of a distant shard; the reader borrows it
   std::optional<ShardReader> reader_;
   std::optional<Joiner> joiner_;
   bool join_failed_ = false;     // the last fault is a joined shard's

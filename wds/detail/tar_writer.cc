@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <exception>
+#include <functional>
 #include <future>
 #include <numeric>
 #include <optional>
@@ -34,13 +35,13 @@ struct Buffer {
   std::future<void> hashed = {};
   std::future<void> written = {};
 
-  void wait() const {
+  void wait(const std::function<void()>& say) const {
     for (const std::future<void>* job : {&hashed, &written})
-      if (job->valid()) job->wait();
+      if (job->valid()) await_job(*job, say);
   }
   /// Returns when it may be filled again. Throws: what hashing or writing it threw.
-  void await() {
-    wait();
+  void await(const std::function<void()>& say) {
+    wait(say);
     bytes.clear();
     for (std::future<void>* job : {&hashed, &written})
       if (job->valid()) job->get();
@@ -51,10 +52,16 @@ struct Buffer {
 /// threads hash and write while the next one is filled.
 class TarStream {
  public:
-  TarStream(std::unique_ptr<io::ByteSink> sink, bool checksums, WriterThreads& threads)
-      : threads_(threads), sink_(std::move(sink)), checksums_(checksums) {}
+  TarStream(std::unique_ptr<io::ByteSink> sink, const TarWriterOptions& options,
+            WriterThreads& threads)
+      : threads_(threads),
+        sink_(std::move(sink)),
+        on_wait_([say = options.on_wait, said = false]() mutable {
+          if (!std::exchange(said, true)) say();
+        }),
+        checksums_(options.checksums) {}
   ~TarStream() {
-    for (const Buffer& buffer : buffers_) buffer.wait();
+    for (const Buffer& buffer : buffers_) buffer.wait(on_wait_);
   }
   TarStream(const TarStream&) = delete;
   TarStream& operator=(const TarStream&) = delete;
@@ -86,7 +93,7 @@ class TarStream {
   /// Returns when all is hashed and written. Throws: what that threw.
   void flush() {
     if (!buffers_[filling_].bytes.empty()) hand_over();
-    for (std::size_t i = 0; i < kBuffers; ++i) buffers_[(filling_ + i) % kBuffers].await();
+    for (std::size_t i = 0; i < kBuffers; ++i) buffers_[(filling_ + i) % kBuffers].await(on_wait_);
   }
 
   void begin_header() {
@@ -110,12 +117,13 @@ class TarStream {
     if (checksums_) full.hashed = threads_.hash.add([this, &full] { hash_.update(full.bytes); });
     full.written = threads_.write.add([this, &full] { sink_->write(full.bytes); });
     filling_ = (filling_ + 1) % kBuffers;
-    buffers_[filling_].await();
+    buffers_[filling_].await(on_wait_);
   }
 
   WriterThreads& threads_;
   std::unique_ptr<io::ByteSink> sink_;  ///< of the writing thread, and of the caller after flush()
-  Sha256 hash_;                         ///< of the hashing thread, and of the caller after flush()
+  std::function<void()> on_wait_;
+  Sha256 hash_;  ///< of the hashing thread, and of the caller after flush()
   std::array<Buffer, kBuffers> buffers_;
   std::size_t filling_ = 0;
   std::uint64_t position_ = 0;
@@ -176,7 +184,7 @@ class HeaderPattern {
 struct TarWriter::State {
   State(std::unique_ptr<io::ByteSink> sink, const TarWriterOptions& options)
       : threads(options.threads ? options.threads : std::make_shared<WriterThreads>()),
-        stream(std::move(sink), options.checksums, *threads) {}
+        stream(std::move(sink), options, *threads) {}
 
   // No exception may pass through libarchive's frames: it is stored in `error`.
   static la_ssize_t write_block(archive* handle, void* self, const void* data, std::size_t size) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,8 @@ struct TarWriterOptions {
   bool checksums = false;
   /// Null: its own.
   std::shared_ptr<WriterThreads> threads = {};
+  /// Called once, when the threads have not caught up for two seconds.
+  std::function<void()> on_wait = [] {};
 };
 
 /// Where a member is in the tar, as a reader will find it.

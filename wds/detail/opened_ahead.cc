@@ -1,0 +1,27 @@
+#include "wds/detail/opened_ahead.h"
+
+#include <utility>
+
+#include "io/base/error.h"
+
+namespace millrace::wds::detail {
+
+OpenedAhead::OpenedAhead(const io::Opener& opener, const std::string& url,
+                         const io::OpenOptions& options)
+    : opener_(opener), url_(url), options_(options) {
+  try {
+    source_ = opener.open(url, options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+  }
+}
+
+std::unique_ptr<io::ByteSource> OpenedAhead::open(const std::string& url,
+                                                  const io::OpenOptions& options) const {
+  if (url != url_) return opener_.open(url, options);
+  auto ahead = std::exchange(source_, nullptr);
+  const bool same = options.offset == options_.offset && options.expected == options_.expected;
+  return ahead && same ? std::move(ahead) : opener_.open(url, options);
+}
+
+}  // namespace millrace::wds::detail
