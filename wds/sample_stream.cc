@@ -113,11 +113,11 @@ void SampleStream::State::restore(const StreamPosition& position) {
                 "the saved position has more open shards than the stream");
   for (const StreamPosition::SampleRef& one : position.open) begin(one.shard, one.offset);
   turn = open.empty() ? 0 : position.turn % open.size();
-  detail::FetchedSamples fetched = detail::fetch_samples(
+  detail::FetchedSamples buffered = detail::fetch_samples(
       position.buffered, [this](std::uint32_t index) { return piece_of(index); }, shared);
-  restored_bytes = fetched.bytes;
-  for (const detail::FetchedSamples::Lost& one : fetched.lost) lose(one);
-  buffer.restore(std::move(fetched.samples), samples_in - earlier_passes,
+  restored_bytes = buffered.bytes;
+  for (const detail::FetchedSamples::Lost& one : buffered.lost) lose(one);
+  buffer.restore(std::move(buffered.samples), samples_in - earlier_passes,
                  samples_out - earlier_passes);
 }
 
