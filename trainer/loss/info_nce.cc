@@ -134,6 +134,7 @@ std::vector<float> count_positives(const std::vector<std::int64_t>& samples) {
   std::unordered_map<std::int64_t, float> views;
   for (const std::int64_t sample : samples) ++views[sample];
   std::vector<float> counts;
+  counts.reserve(samples.size());
   for (const std::int64_t sample : samples) counts.push_back(views[sample] - 1);
   return counts;
 }
