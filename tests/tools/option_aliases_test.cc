@@ -19,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using trainer::Setting;
 
 std::set<std::string> commands_in_help() {
@@ -129,6 +130,28 @@ TEST(SavedSettings, OfSeveralOptionsThatAreOneNowTheOneThatSaysSomethingCounts) 
                            {.name = "--reduce-precision", .value = "bf16"}},
                           {{.name = "--allreduce", .value = "tree"}}),
               ElementsAre("--allreduce: tree-bf16 saved, tree given"));
+}
+
+TEST(SavedSettings, FieldsThatWereAddedHaveTheirDefaults) {
+  const auto augment = [](const char* before, const char* now) {
+    return differences({{.name = "--augment", .value = before}},
+                       {{.name = "--augment", .value = now}});
+  };
+  const char* now =
+      "rcrop(size=16, padding=1, padding_mode=constant), hflip(p=0.5, alternate=false)";
+  EXPECT_THAT(augment("rcrop(size=16, padding=1, padding_mode=constant), hflip(p=0.5)", now),
+              IsEmpty());
+  EXPECT_THAT(augment("rcrop(size=16, padding=1, padding_mode=constant), hflip(p=0.4)", now),
+              ElementsAre(HasSubstr("hflip(p=0.4, alternate=false) saved")));
+  EXPECT_THAT(augment("is_no_more(p=1)", now), ElementsAre(HasSubstr("is_no_more(p=1) saved")));
+  EXPECT_THAT(augment("crop-flip", "crop-flip"), IsEmpty());
+  const trainer::Sgd sgd = {.groups = {{.parameters = "fc.", .rate = 10}}};
+  const std::string groups = trainer::setting_text(written(trainer::Rule(sgd)).items.back());
+  const std::string first = "group(parameters=fc., rate=10, weight_decay=none";
+  ASSERT_THAT(groups, StartsWith(first));
+  EXPECT_THAT(differences({{.name = "--optimizer.groups", .value = first + ")"}},
+                          {{.name = "--optimizer.groups", .value = groups}}),
+              IsEmpty());
 }
 
 TEST(SavedSettings, OfOrdersAreComparedAsParameters) {

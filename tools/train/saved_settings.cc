@@ -1,14 +1,20 @@
 #include "tools/train/saved_settings.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "decode/transforms.h"
 #include "io/base/suggest.h"
 #include "io/component/component_text.h"
 #include "tools/option_aliases.h"
+#include "trainer/update_rule.h"
 
 namespace millrace::tools {
 namespace {
@@ -64,6 +70,31 @@ std::string nothing(const KnownOption& known, const Setting& now) {
   return is_nothing && !known.off.empty() ? now.value : known.off;
 }
 
+/// Transforms with all fields that they have now: one that was added has its default.
+std::string transforms_of_now(const std::string& calls) {
+  std::vector<std::string> whole;
+  for (const Component& one : components_of(written_calls(calls), decode::standard_transforms()))
+    whole.push_back(text(written(one)));
+  return fmt::format("{}", fmt::join(whole, ", "));
+}
+
+/// The same of groups of parameters.
+std::string groups_of_now(const std::string& calls) {
+  std::vector<trainer::ParameterGroup> groups;
+  const ValueType& type = millrace::value_type(groups);
+  type.read(written_calls(calls), &groups);
+  return trainer::setting_text(type.write(&groups, ValueType::Form::kWhole));
+}
+
+void add_new_fields(Setting& setting) {
+  if (setting.value.find('(') == std::string::npos) return;  // "none", or the name of a list
+  try {
+    if (setting.name == "--augment") setting.value = transforms_of_now(setting.value);
+    if (setting.name == "--optimizer.groups") setting.value = groups_of_now(setting.value);
+  } catch (const Mistake&) {  // what is no more
+  }
+}
+
 /// How much a setting counts, where several say the same option: what one of before says, before
 /// what the one of now does, and that before the one that says nothing.
 enum class Weight { kSaid, kOwn, kNothing };
@@ -94,6 +125,7 @@ std::vector<Setting> renewed_settings(std::vector<Setting> saved, std::span<cons
   for (Setting& one : saved) {
     const KnownOption known = known_among(names, without_dashes(one.name));
     const Weight weight = renew(one, known, now);
+    add_new_fields(one);
     if (weight != Weight::kNothing || !one.value.empty()) weighted[weight].push_back(one);
   }
   std::vector<Setting> renewed;

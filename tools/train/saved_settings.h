@@ -14,7 +14,8 @@ namespace millrace::tools {
 
 /// --momentum of `saved` as --optimizer.momentum, --passes as --repeat, --warmup-steps 100 as
 /// --schedule.warmup 100steps, --drop-last as --uneven drop: what tools/option_aliases.h says of
-/// options, of those that the run of `now` has.
+/// options, of those that the run of `now` has. Transforms and groups of parameters get the fields
+/// that they had not, with their defaults.
 std::vector<trainer::Setting> renewed_settings(std::vector<trainer::Setting> saved,
                                                std::span<const trainer::Setting> now);
 
