@@ -154,8 +154,9 @@ TEST_F(RunSettings, ConfigJsonHoldsTheWholeRun) {
   EXPECT_EQ(options.at("model"), "lenet");
   EXPECT_EQ(options.at("size"), 16);
   EXPECT_EQ(options.at("classes"), 10) << "counted";
-  EXPECT_EQ(options.at("optimizer"),
-            "sgd(lr=0.003125, momentum=0.9, dampening=0, nesterov=false, weight_decay=0, groups=[])")
+  EXPECT_EQ(
+      options.at("optimizer"),
+      "sgd(lr=0.003125, momentum=0.9, dampening=0, nesterov=false, weight_decay=0, groups=[])")
       << "whole, the rate scaled to the step";
   EXPECT_EQ(options.at("schedule"), "cosine(to=0, warmup=0.5ep, warmup_start=0, by=epoch)");
   EXPECT_FALSE(options.contains("optimizer.lr"));
