@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <variant>
 
 #include "io/base/rng.h"
 #include "io/opener.h"
+#include "python/process_guard.h"
 
 namespace millrace::python {
 namespace {
@@ -82,6 +84,7 @@ FunctionPool::FunctionPool(std::vector<FunctionSpec> functions, std::chrono::mil
 FunctionPool::~FunctionPool() { close(); }
 
 void FunctionPool::add(int socket, int memory, int pid) {
+  ProcessGuard::enter();
   auto worker = std::make_unique<WorkerChannel>(socket, memory, pid);
   MutexLock lock(mutex_);
   idle_.push_back(worker.get());
@@ -128,8 +131,10 @@ WorkerChannel& FunctionPool::acquire() {
     throw_if_over();
   }
   ++calls_;
-  WorkerChannel& worker = *idle_.back();
-  idle_.pop_back();
+  auto one = std::ranges::find_if(idle_, [](const auto* worker) { return !worker->is_busy(); });
+  if (one == idle_.end()) one = std::prev(idle_.end());
+  WorkerChannel& worker = **one;
+  idle_.erase(one);
   return worker;
 }
 

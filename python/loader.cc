@@ -115,7 +115,6 @@ std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& t
   pipeline::Batch batch;
   if (!begun_ && is_over()) fetch(batch);  // the end of the epoch of an earlier pass
   begun_ = fetch(batch);
-  check_functions();  // the batch may lack what they would have made
   lines_.pass_on();
   if (stock_) stock_->drain();  // the batch before
   if (!begun_) return {};
@@ -146,8 +145,13 @@ void Loader::attach_functions(pipeline::PipelineOptions& options) const {
   require(processes > 0, "the processes of this loader's functions were not started");
   functions_->resume();
   functions_->attach(options.fields);
+  const auto with_processes = [&](int threads) {
+    return std::min(kMaxThreads, threads + processes);
+  };
   int& threads = options.resources.threads;
-  threads = (threads == 0 ? usable_cores() : threads) + processes;
+  threads = with_processes(threads == 0 ? usable_cores() : threads);
+  int& most = options.resources.autotune.most_threads;
+  if (most > 0) most = with_processes(most);
 }
 
 /// Until next() need not wait.
@@ -159,6 +163,8 @@ void Loader::wait() {
       ready = pipeline_->wait_for(kSlice);
     }
     lines_.pass_on();
+    // After `ready`: a batch that lacks what they would have made is not taken, so that it is not
+    // lost from the position.
     check_functions();
     if (!ready) look_at_signals();
   }

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "io/base/error.h"
+#include "io/base/machine.h"
 #include "io/base/text.h"
 #include "io/cache.h"
 #include "io/local_path.h"
@@ -104,6 +105,12 @@ FunctionSpec function_of(const FunctionValue& value) {
           .members = members};
 }
 
+/// Stands for a function until the loader has its processes.
+void not_started(const wds::Sample& /*sample*/, const decode::SampleId& /*id*/,
+                 std::span<std::byte> /*slot*/) {
+  throw Error(ErrorCode::kInvalidArgument, "the loader's functions were not started");
+}
+
 void set_functions(PipelineArguments& options, const std::vector<FunctionValue>& values,
                    double timeout) {
   constexpr double kMost = 1e6;
@@ -114,7 +121,7 @@ void set_functions(PipelineArguments& options, const std::vector<FunctionValue>&
     options.functions.push_back(function_of(value));
     const FunctionSpec& made = options.functions.back();
     options.builder.options().fields.emplace_back(
-        pipeline::FunctionField{.name = made.name, .output = made.output, .decode = {}});
+        pipeline::FunctionField{.name = made.name, .output = made.output, .decode = not_started});
   }
 }
 
@@ -361,6 +368,7 @@ void bind_options(nb::module_& module) {
       .def_prop_ro("bfloat16_fields", &PipelineArguments::bfloat16_fields)
       .def_prop_ro("arrays", &arrays_of,
                    nb::sig("def arrays(self) -> list[tuple[str, str, tuple[int, ...], int]]"));
+  module.def("usable_cores", &usable_cores, "The cores that this process may use.");
   module.def("printable_url", &io::printable_url, nb::arg("url"),
              "A URL as messages show it, without its secrets.");
 }

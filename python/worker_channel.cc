@@ -24,14 +24,13 @@ using namespace std::chrono_literals;
 
 /// Of what goes over the socket, in this machine's order: as _function_worker.py has it.
 struct CallMessage {
+  std::uint64_t number;
   std::uint64_t function;
   std::uint64_t members;
   std::uint64_t memory_bytes;
 };
-struct AnswerMessage {
-  std::uint64_t raised;
-  std::uint64_t bytes;
-};
+/// Of an answer: the call's number, whether it raised, and bytes.
+enum AnswerPart { kNumber, kRaised, kBytes };
 
 /// Room for the text of what a function raises.
 constexpr std::size_t kLeastMemory = std::size_t{64} * 1024;
@@ -55,16 +54,6 @@ bool send_whole(int socket, std::span<const std::byte> bytes) {
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
     bytes = bytes.subspan(static_cast<std::size_t>(sent));
-  }
-  return true;
-}
-
-bool receive_whole(int socket, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
   return true;
 }
@@ -121,8 +110,10 @@ bool WorkerChannel::call(const FunctionCall& call) {
     at = put(at, text_bytes(member.suffix));
     at = put(at, member.data);
   }
-  const std::array message = {CallMessage{
-      .function = call.function, .members = call.members.size(), .memory_bytes = memory_bytes_}};
+  const std::array message = {CallMessage{.number = ++call_,
+                                          .function = call.function,
+                                          .members = call.members.size(),
+                                          .memory_bytes = memory_bytes_}};
   busy_ = send_whole(socket_, std::as_bytes(std::span(message)));
   return busy_;
 }
@@ -131,12 +122,24 @@ WorkerChannel::State WorkerChannel::wait_for(std::chrono::milliseconds timeout) 
   pollfd ready{.fd = socket_, .events = POLLIN, .revents = 0};
   const int count = ::poll(&ready, 1, static_cast<int>(timeout.count()));
   if (count <= 0) return State::kRunning;
-  std::array<AnswerMessage, 1> message{};
-  if (!receive_whole(socket_, std::as_writable_bytes(std::span(message)))) return State::kEnded;
-  if (message[0].bytes > memory_bytes_) return State::kEnded;
+  return receive();
+}
+
+/// What has come. An answer to another call is of a process that the function made, which goes on
+/// as this one.
+WorkerChannel::State WorkerChannel::receive() {
+  const auto whole = std::as_writable_bytes(std::span(message_));
+  const auto rest = whole.subspan(received_);
+  const ssize_t got = ::recv(socket_, rest.data(), rest.size(), MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return State::kRunning;
+  if (got <= 0) return State::kEnded;
+  received_ += static_cast<std::size_t>(got);
+  if (received_ < whole.size()) return State::kRunning;
+  received_ = 0;
+  if (message_[kNumber] != call_ || message_[kBytes] > memory_bytes_) return State::kEnded;
   busy_ = false;
-  raised_ = message[0].raised != 0;
-  answer_bytes_ = message[0].bytes;
+  raised_ = message_[kRaised] != 0;
+  answer_bytes_ = message_[kBytes];
   return State::kAnswered;
 }
 

@@ -9,6 +9,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +61,7 @@ class WorkerChannel {
 
  private:
   void grow(std::size_t bytes);
+  State receive();
   std::byte* put(std::byte* at, std::span<const std::byte> bytes);
 
   int socket_;
@@ -68,6 +70,9 @@ class WorkerChannel {
   std::byte* memory_ = nullptr;
   std::size_t memory_bytes_ = 0;
   std::size_t answer_bytes_ = 0;
+  std::uint64_t call_ = 0;                  ///< the last one's number
+  std::array<std::uint64_t, 3> message_{};  ///< of the answer's, so much has come
+  std::size_t received_ = 0;
   bool busy_ = false;
   bool raised_ = false;
 };

@@ -96,7 +96,7 @@ void Optimizer::update(const Update& update, Range range) const {
   MILLRACE_CHECK(update.square_sums.size() == num_square_sums_, "square sums: as many as needed");
   for (const Run& run : runs_) {
     const Range common = common_part(run.range, range);
-    if (common.begin >= common.end) continue;
+    if (common.begin >= common.end || run.settings.is_over(update.step)) continue;
     const RuleStep step = step_of(update, run);
     const std::size_t block = options_.round_to_bf16 ? kRoundedFloats : common.size();
     for (std::size_t at = common.begin; at < common.end; at += block) {

@@ -80,6 +80,9 @@ struct ParameterSettings {
   float rate_at(std::int64_t step) const {
     return step > after && (until == 0 || step <= until) ? rate : 0.0F;
   }
+  /// Whether the group never trains again. Its state is left as it is then: with a rate of 0 a
+  /// momentum that has the rate in it would go on moving the weights.
+  bool is_over(std::int64_t step) const { return until > 0 && step > until; }
   bool operator==(const ParameterSettings&) const = default;
 };
 ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& rule);

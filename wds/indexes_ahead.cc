@@ -36,10 +36,10 @@ class KeptIndexSource final : public io::ByteSource {
   std::size_t position_ = 0;
 };
 
+/// One without a seal may be damaged: it is fetched again.
 bool is_intact(const io::Bytes& index) {
   try {
-    detail::check_seal(index.text());
-    return true;
+    return detail::check_seal(index.text());
   } catch (const Error&) {
     return false;
   }
@@ -81,7 +81,8 @@ std::unique_ptr<io::ByteSource> IndexesAhead::fetch(const std::string& url,
     if (is_intact(index)) keep(url, {.index = index, .uses = uses});
     return std::make_unique<KeptIndexSource>(url, std::move(index), options.stop);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kExhausted) throw;
+    // To count its samples, the beginning alone is needed.
+    if (error.code() == ErrorCode::kCancelled || cannot_be_seen(error)) throw;
   }
   return opener_->open(url, options);
 }

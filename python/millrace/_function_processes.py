@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import multiprocessing
 import os
@@ -64,7 +65,8 @@ class FunctionProcesses:
     ) -> tuple[Any, Connection, int]:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        memory = os.memfd_create("millrace-function", os.MFD_CLOEXEC)
+        memory = os.memfd_create("millrace-function", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)  # it is mapped here, too
         process = context.Process(
             target=serve,
             args=(theirs, _Descriptor(memory), pickled, outputs),

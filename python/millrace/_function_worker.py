@@ -13,8 +13,8 @@ import traceback
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-_CALL = struct.Struct("=QQQ")  # function, members, bytes of the memory
-_ANSWER = struct.Struct("=QQ")  # whether it raised, bytes
+_CALL = struct.Struct("=QQQQ")  # the call's number, function, members, bytes of the memory
+_ANSWER = struct.Struct("=QQQ")  # the call's number, whether it raised, bytes
 _LENGTH = struct.Struct("=Q")
 _MOST_TEXT = 48 * 1024
 
@@ -34,9 +34,9 @@ def serve(connection: Connection, memory: Any, pickled: bytes, outputs: list[Any
     connection.send_bytes(b"")
     shared = _Shared(memory.descriptor)
     while message := _received(connection.fileno(), _CALL.size):
-        number, members, size = _CALL.unpack(message)
+        number, function, members, size = _CALL.unpack(message)
         shared.resize(size)
-        answer = _answer(makers[number], shared, members)
+        answer = _ANSWER.pack(number, *_answer(makers[function], shared, members))
         try:
             os.write(connection.fileno(), answer)
         except BrokenPipeError:
@@ -100,25 +100,29 @@ class _Maker:
         return int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
 
 
-def _answer(maker: _Maker, shared: _Shared, members: int) -> bytes:
+def _answer(maker: _Maker, shared: _Shared, members: int) -> tuple[int, int]:
     try:
-        return _ANSWER.pack(0, maker.make(shared, members))
+        return 0, maker.make(shared, members)
     except Exception as error:
         text = _text_of(error)
         shared.memory[: len(text)] = text
-        return _ANSWER.pack(1, len(text))
+        return 1, len(text)
 
 
 def _text_of(error: Exception) -> bytes:
     """A line with the innermost place, and behind a zero byte the traceback."""
-    line = f"{type(error).__name__}: {error}"
+    try:
+        line = f"{type(error).__name__}: {error}"
+    except Exception:
+        line = f"{type(error).__name__}, whose own text cannot be made"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename != __file__]
     if own:
         line += f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno} in {own[-1].name})"
     whole = "".join(traceback.format_exception(error))
     text = line.replace("\0", " ")[: _MOST_TEXT // 8] + "\0" + whole.replace("\0", " ")
-    return text.encode(errors="replace")[:_MOST_TEXT]
+    cut = text.encode(errors="replace")[:_MOST_TEXT]
+    return cut.decode(errors="ignore").encode()
 
 
 def _received(descriptor: int, size: int) -> bytes:

@@ -47,6 +47,10 @@ class Batch(dict[str, A]):
             raise TypeError(f"field {name!r} is an array: batch[{name!r}]")
         return value
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        join_trees()  # of a process that has no loader
+
     def _repr_html_(self) -> str:
         from millrace import _html
 
@@ -57,9 +61,28 @@ _registered: set[str] = set()
 
 
 def join_trees() -> None:
-    """Makes batches trees of arrays to JAX, as dicts are, once JAX has been imported."""
-    if "jax" not in sys.modules or "jax" in _registered:
-        return
+    """Makes batches trees of arrays to JAX and PyTorch, as dicts are, once these are imported."""
+    for name, join in (("jax", _join_jax), ("torch", _join_torch)):
+        if name not in _registered and name in sys.modules:
+            _registered.add(name)
+            join()
+
+
+def _join_torch() -> None:
+    from torch.utils import _pytree
+
+    register: Any = getattr(_pytree, "register_pytree_node", None) or getattr(
+        _pytree, "_register_pytree_node", None
+    )
+    if register is not None:
+        register(
+            Batch,
+            lambda batch: (list(batch.values()), list(batch)),
+            lambda values, names: Batch(zip(names, values)),
+        )
+
+
+def _join_jax() -> None:
     import jax
 
     def keyed(batch: Batch[Any]) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
@@ -70,4 +93,3 @@ def join_trees() -> None:
         return Batch(zip(names, values))
 
     jax.tree_util.register_pytree_with_keys(Batch, keyed, rebuilt)
-    _registered.add("jax")

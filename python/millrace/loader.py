@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +14,8 @@ from millrace._arrays import Allocate, Convert, converter, pinned_allocator
 from millrace._gradient_state import warn_of_lost_steps
 from millrace._ranks import ALONE, Ranks, ranks_now, sharers
 from millrace.batch import Batch, join_trees
-
 from millrace.errors import Error
+from millrace.functions import Function
 
 if TYPE_CHECKING:
     from millrace._function_processes import FunctionProcesses
@@ -180,7 +179,7 @@ class Loader(Generic[T]):
 
     def _num_processes(self) -> int:
         ranks = self._ranks()
-        cores = len(os.sched_getaffinity(0)) // max(1, sharers(ranks.world))
+        cores = _core.usable_cores() // max(1, sharers(ranks.world))
         return self._pipeline._processes or max(1, cores)
 
     def _end_functions(self) -> None:
@@ -285,6 +284,12 @@ class _Pass:
         self._number = number
         self._convert = convert
         self._transform = loader._transform
+        # Functions would be pickled with each batch.
+        self._shown = {
+            names: field
+            for names, field in loader._pipeline._fields.items()
+            if not isinstance(field, Function)
+        }
         self._ranks: Ranks | None = None
         self._ended = False
 
@@ -306,7 +311,8 @@ class _Pass:
             self._ended = True
             raise StopIteration
         batch = self._convert(*handed)
-        batch._fields = self._loader._pipeline._fields
+        batch._fields = self._shown
+        join_trees()
         return batch if self._transform is None else self._transform(batch)
 
     def _ranks_now(self) -> Ranks:

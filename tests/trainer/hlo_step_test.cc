@@ -371,6 +371,7 @@ TEST(StepProgram, GroupsTrainBetweenTheirSteps) {
     compare_twins(with(group));
     if (::testing::Test::IsSkipped()) return;
   }
+  compare_twins(tiny({.optimizer = {.rule = Lars{.groups = {{.parameters = "fc.", .until = 1}}}}}));
 }
 
 TEST(StepProgram, ClipsByValueThenByNorm) {

@@ -287,6 +287,29 @@ TEST(Optimizer, AGroupTrainsBetweenItsSteps) {
   }
 }
 
+// LARS has the rate in its momentum, which would go on moving the weights.
+TEST(Optimizer, AGroupThatIsOverStandsStillByEveryRule) {
+  ParameterTable table;
+  table.add("fc.weight", {4}, true);
+  const std::vector<ParameterGroup> groups = {{.parameters = "fc.", .until = 2}};
+  for (const Rule& rule :
+       {Rule(Sgd{.momentum = 0.9F, .groups = groups}), Rule(Adam{.groups = groups}),
+        Rule(AdamW{.groups = groups}), Rule(Lion{.groups = groups}), Rule(Lars{.groups = groups}),
+        Rule(Lamb{.groups = groups})}) {
+    Stateful optimizer({.rule = rule}, table);
+    std::vector<float> w(table.padded_size(), 1.0F);
+    const std::vector<float> g(table.padded_size(), 0.5F);
+    std::vector<float> after;
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      optimizer.update({.weights = w, .gradients = g, .lr = 0.125F, .step = step}, {0, w.size()});
+      after.push_back(w[0]);
+    }
+    EXPECT_LT(after[1], after[0]) << text(rule);
+    EXPECT_EQ(after[2], after[1]) << text(rule);
+    EXPECT_EQ(after[3], after[1]) << text(rule);
+  }
+}
+
 TEST(Optimizer, RoundsWeightsAndStateToBf16ToNearestEven) {
   ParameterTable table;
   table.add("w", {4}, true);

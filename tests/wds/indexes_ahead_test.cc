@@ -53,15 +53,35 @@ TEST(IndexesAhead, KeepWhatWasReadForSoManyOpenings) {
   EXPECT_EQ(twice.open(), "later");
 }
 
-TEST(IndexesAhead, DoNotKeepADamagedOneNorALargeOne) {
+TEST(IndexesAhead, DoNotKeepADamagedOneNorALargeOneNorOneThatNothingSeals) {
   std::string damaged = sealed_index("k");
   damaged[damaged.find('k')] = 'K';
   const std::string large(IndexesAhead::kMostOfOne + 1, ' ');
-  for (const std::string& index : {damaged, large}) {
+  for (const std::string& index : {damaged, large, detail::index_text({})}) {
     ChangingIndex changing(index);
     EXPECT_EQ(changing.open(), index);
     EXPECT_EQ(changing.open(), "later");
   }
+}
+
+/// A server that sends the beginning of an index, and breaks in the rest.
+class BrokenIndex final : public io::Opener {
+ public:
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options = {}) const override {
+    if (++opened_ == 1) throw Error(ErrorCode::kIo, "broken", {.url = url});
+    whole_.files[url] = sealed_index("k");
+    return whole_.open(url, options);
+  }
+
+ private:
+  mutable MemoryOpener whole_;
+  mutable int opened_ = 0;
+};
+
+TEST(IndexesAhead, CountByTheBeginningOfOneThatCannotBeReadWhole) {
+  const IndexesAhead ahead(std::make_shared<BrokenIndex>(), std::vector<std::string>{kShard});
+  EXPECT_EQ(read_sample_count(ahead, index_url(kShard)), 1U);
 }
 
 TEST(IndexesAhead, OpenWhatBeginsLaterAsUsual) {

@@ -98,16 +98,18 @@ std::vector<decode::PairedImage> SampleView::files_of(const wds::Sample& sample)
 std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
                                                 std::uint64_t index) const {
   const auto files = files_of(sample);
+  const decode::SampleId id{
+      .seed = options_.seed, .index = index, .sample = decode::sample_number(sample.key)};
   if (!options_.views.empty())
-    return located(files.front(), [&] { return seen_views(files.front().encoded, index); });
+    return located(files.front(), [&] { return seen_views(files.front().encoded, id); });
   std::vector<decode::Image> images;
   if (options_.raw) {
     for (std::size_t i = 0; i < files.size(); ++i)
       images.push_back(located(files[i], [&] { return stored(i, files[i].encoded); }));
   } else {
-    images = seen(files, index);
+    images = seen(files, id);
   }
-  if (!options_.boxes.empty()) add_boxes(sample, files.front().encoded, index, images.front());
+  if (!options_.boxes.empty()) add_boxes(sample, files.front().encoded, id, images.front());
   for (std::size_t i = 1; i < images.size(); ++i) {
     const bool depth = options_.fields[i].find("depth") != std::string::npos;
     images[i] = made_visible(images[i], depth ? GreyIs::kMeasure : GreyIs::kClassesIfSmall);
@@ -117,14 +119,15 @@ std::vector<decode::Image> SampleView::pictures(const wds::Sample& sample,
 
 /// How the image became the one that is drawn.
 decode::Geometry SampleView::image_geometry(const decode::ImageSize& size,
-                                            const decode::Image& drawn, std::uint64_t index) const {
+                                            const decode::Image& drawn,
+                                            const decode::SampleId& id) const {
   if (options_.raw) {
     decode::Geometry geometry(size.width, size.height);
     geometry.resize(drawn.width, drawn.height);
     return geometry;
   }
   const decode::PictureGeometry pictures({.transforms = transforms()});
-  return pictures.choose(size, {.seed = options_.seed, .index = index});
+  return pictures.choose(size, id);
 }
 
 std::vector<decode::ObjectBox> SampleView::boxes_of(const wds::Sample& sample,
@@ -139,11 +142,11 @@ std::vector<decode::ObjectBox> SampleView::boxes_of(const wds::Sample& sample,
   return std::move(boxes.objects);
 }
 
-void SampleView::add_boxes(const wds::Sample& sample, const io::Bytes& encoded, std::uint64_t index,
-                           decode::Image& drawn) const {
+void SampleView::add_boxes(const wds::Sample& sample, const io::Bytes& encoded,
+                           const decode::SampleId& id, decode::Image& drawn) const {
   const decode::ImageSize size =
       decode::image_size(encoded, {.tolerate_truncated = options_.tolerate_truncated});
-  drawn = outlined(drawn, boxes_of(sample, image_geometry(size, drawn, index), size));
+  drawn = outlined(drawn, boxes_of(sample, image_geometry(size, drawn, id), size));
 }
 
 bool SampleView::shows_classes(const wds::Sample& sample) const {
@@ -181,7 +184,7 @@ decode::Image SampleView::stored(std::size_t field, const io::Bytes& encoded) co
 }
 
 std::vector<decode::Image> SampleView::seen_views(const io::Bytes& encoded,
-                                                  std::uint64_t index) const {
+                                                  const decode::SampleId& id) const {
   std::vector<decode::ImageDecoderOptions> members;
   for (const ImageOptions& images : options_.views) members.push_back(view_of(images));
   const decode::ViewsDecoder decoder(members);
@@ -191,7 +194,7 @@ std::vector<decode::Image> SampleView::seen_views(const io::Bytes& encoded,
   std::vector<decode::PictureView> views;
   for (std::size_t i = 0; i < members.size(); ++i)
     views.push_back({.view = decode::numbered_view(i), .slot = buffers[i]});
-  decoder.decode(encoded, {.seed = options_.seed, .index = index}, views);
+  decoder.decode(encoded, id, views);
   std::vector<decode::Image> pictures;
   for (std::size_t i = 0; i < members.size(); ++i)
     pictures.push_back(decoded(decoder.output(i), std::move(buffers[i])));
@@ -207,7 +210,7 @@ decode::ImageDecoderOptions SampleView::view_of(const ImageOptions& images) cons
 }
 
 std::vector<decode::Image> SampleView::seen(std::vector<decode::PairedImage> files,
-                                            std::uint64_t index) const {
+                                            const decode::SampleId& id) const {
   std::vector<decode::ImageDecoderOptions> members;
   for (std::size_t i = 0; i < files.size(); ++i)
     members.push_back(located(files[i], [&] { return member(i, files[i].encoded); }));
@@ -217,7 +220,7 @@ std::vector<decode::Image> SampleView::seen(std::vector<decode::PairedImage> fil
   for (std::size_t i = 0; i < files.size(); ++i)
     buffers.emplace_back(decoder.output(i).num_bytes());
   for (std::size_t i = 0; i < files.size(); ++i) files[i].slot = buffers[i];
-  decoder.decode(files, {.seed = options_.seed, .index = index});
+  decoder.decode(files, id);
   std::vector<decode::Image> images;
   for (std::size_t i = 0; i < files.size(); ++i)
     images.push_back(decoded(decoder.output(i), std::move(buffers[i])));

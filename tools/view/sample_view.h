@@ -57,16 +57,16 @@ class SampleView {
   std::vector<decode::PairedImage> files_of(const wds::Sample& sample) const;
   bool holds_classes(std::size_t field, const io::Bytes& encoded) const;
   decode::Image stored(std::size_t field, const io::Bytes& encoded) const;
-  std::vector<decode::Image> seen_views(const io::Bytes& encoded, std::uint64_t index) const;
+  std::vector<decode::Image> seen_views(const io::Bytes& encoded, const decode::SampleId& id) const;
   decode::ImageDecoderOptions view_of(const ImageOptions& images) const;
   std::vector<decode::Image> seen(std::vector<decode::PairedImage> files,
-                                  std::uint64_t index) const;
+                                  const decode::SampleId& id) const;
   std::vector<decode::ObjectBox> boxes_of(const wds::Sample& sample,
                                           const decode::Geometry& geometry,
                                           const decode::ImageSize& size) const;
   decode::Geometry image_geometry(const decode::ImageSize& size, const decode::Image& drawn,
-                                  std::uint64_t index) const;
-  void add_boxes(const wds::Sample& sample, const io::Bytes& encoded, std::uint64_t index,
+                                  const decode::SampleId& id) const;
+  void add_boxes(const wds::Sample& sample, const io::Bytes& encoded, const decode::SampleId& id,
                  decode::Image& drawn) const;
   decode::ImageDecoderOptions member(std::size_t field, const io::Bytes& encoded) const;
   std::vector<decode::Transform> transforms() const;

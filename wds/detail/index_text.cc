@@ -169,15 +169,16 @@ std::string sealed(std::string text) {
   return text.append(kSeal).append(crc).append(kSealEnd);
 }
 
-void check_seal(std::string_view text) {
+bool check_seal(std::string_view text) {
   constexpr std::size_t kDigits = 8;
   constexpr std::size_t kBytes = kSeal.size() + kDigits + kSealEnd.size();
-  if (text.size() < kBytes) return;
+  if (text.size() < kBytes) return false;
   const std::string_view content = text.substr(0, text.size() - kBytes);
   const std::string_view seal = text.substr(content.size());
-  if (!seal.starts_with(kSeal) || !seal.ends_with(kSealEnd)) return;
+  if (!seal.starts_with(kSeal) || !seal.ends_with(kSealEnd)) return false;
   if (seal.substr(kSeal.size(), kDigits) != hex(crc_of(content)))
     corrupt_index("its own CRC-32 is wrong");
+  return true;
 }
 
 }  // namespace millrace::wds::detail

@@ -19,7 +19,7 @@ std::string index_text(const ShardIndex& index);
 /// `text` of index_text() with its own CRC-32 as the last member, for what nothing else compares:
 /// keys, and the places of samples that are listed without being read.
 std::string sealed(std::string text);
-/// Throws: Corrupt if `text` ends in a CRC-32 that is not its own. One without passes.
-void check_seal(std::string_view text);
+/// Whether `text` ends in a CRC-32. Throws: Corrupt if it is not its own.
+bool check_seal(std::string_view text);
 
 }  // namespace millrace::wds::detail

@@ -13,6 +13,7 @@ OpenedAhead::OpenedAhead(const io::Opener& opener, const std::string& url,
     source_ = opener.open(url, options);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled) throw;
+    fault_ = std::current_exception();
   }
 }
 
@@ -21,6 +22,7 @@ std::unique_ptr<io::ByteSource> OpenedAhead::open(const std::string& url,
   if (url != url_) return opener_.open(url, options);
   auto ahead = std::exchange(source_, nullptr);
   const bool same = options.offset == options_.offset && options.expected == options_.expected;
+  if (fault_ && same) std::rethrow_exception(std::exchange(fault_, nullptr));
   return ahead && same ? std::move(ahead) : opener_.open(url, options);
 }
 

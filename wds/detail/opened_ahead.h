@@ -4,6 +4,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,7 @@ class OpenedAhead final : public io::Opener {
   std::string url_;
   io::OpenOptions options_;
   mutable std::unique_ptr<io::ByteSource> source_;
+  mutable std::exception_ptr fault_;
 };
 
 }  // namespace millrace::wds::detail

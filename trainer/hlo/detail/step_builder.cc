@@ -224,9 +224,12 @@ void StepBuilder::update(std::size_t number, const Parameter& parameter) {
     throw Error(ErrorCode::kUnsupported,
                 "update rule " + std::string(options_.optimizer.rule.type().name().word) +
                     " has no StableHLO");
+  const Tensor moves = settings.until == 0
+                           ? changes_
+                           : both(changes_, compare(step_, Order::kLessOrEqual,
+                                                    static_cast<double>(settings.until)));
   const auto kept = [&](const Tensor& next, const Tensor& before) {
-    return select(changes_, options_.optimizer.round_to_bf16 ? rounded_to_bf16(next) : next,
-                  before);
+    return select(moves, options_.optimizer.round_to_bf16 ? rounded_to_bf16(next) : next, before);
   };
   const Tensor weight = kept(results->weight, of.weight);
   for (std::size_t k = 0; k < states_.size(); ++k)
