@@ -17,6 +17,7 @@ _CALL = struct.Struct("=QQQQ")  # the call's number, function, members, bytes of
 _ANSWER = struct.Struct("=QQQ")  # the call's number, whether it raised, bytes
 _LENGTH = struct.Struct("=Q")
 _MOST_TEXT = 48 * 1024
+_MOST_LINE = 500
 
 
 def serve(connection: Connection, memory: Any, pickled: bytes, outputs: list[Any]) -> None:
@@ -120,7 +121,7 @@ def _text_of(error: Exception) -> bytes:
     if own:
         line += f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno} in {own[-1].name})"
     whole = "".join(traceback.format_exception(error))
-    text = line.replace("\0", " ")[: _MOST_TEXT // 8] + "\0" + whole.replace("\0", " ")
+    text = line.replace("\0", " ")[:_MOST_LINE] + "\0" + whole.replace("\0", " ")
     cut = text.encode(errors="replace")[:_MOST_TEXT]
     return cut.decode(errors="ignore").encode()
 

@@ -42,6 +42,19 @@ def fails_at(sample: dict[str, Any], key: str) -> int:
     return 1
 
 
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def fails_oddly(sample: dict[str, Any]) -> int:
+    if sample["__key__"].endswith("2"):
+        raise SilentError
+    if sample["__key__"].endswith("3"):
+        raise ValueError("€" * 100_000)
+    return 1
+
+
 def dies_at(sample: dict[str, Any], key: str) -> int:
     if sample["__key__"] == key:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -178,6 +191,16 @@ def test_what_a_function_raises_names_it_and_the_sample(shards: str) -> None:
     assert "function made (test_functions.fails_at): ValueError: no such mel" in str(error)
     assert "(test_functions.py:" in str(error)
     assert 'raise ValueError("no such mel")' in str(error.__cause__)
+
+
+def test_what_is_raised_may_have_any_text(shards: str) -> None:
+    data = with_function(mr.Function(fails_oddly), shards, faults=mr.Faults("skip"))
+    with data.numpy() as loader:
+        assert sum(batch["made"][batch["valid"]].sum() for batch in loader) == 160
+        assert loader.ledger().skipped == 40
+    with with_function(mr.Function(fails_oddly), shards).numpy() as loader:
+        with pytest.raises(mr.CorruptError, match="(ValueError: €€|SilentError, whose own text)"):
+            list(loader)
 
 
 def test_a_fault_of_a_function_may_be_skipped(shards: str) -> None:

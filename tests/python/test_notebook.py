@@ -104,6 +104,17 @@ def test_a_batch_is_a_tree_to_jax(shards: str) -> None:
     assert (doubled["image"] == 2 * batch["image"]).all()
 
 
+def test_a_batch_is_a_tree_to_pytorch(shards: str) -> None:
+    pytest.importorskip("torch")
+    from torch.utils import _pytree
+
+    batch = first(pipeline(shards).torch())
+    keys = batch.pop("keys")
+    doubled = _pytree.tree_map(lambda one: one + one, batch)
+    assert isinstance(doubled, mr.Batch) and list(doubled) == list(batch) and keys
+    assert (doubled["image"] == 2 * batch["image"]).all()
+
+
 @pytest.mark.parametrize("kind", ("torch", "numpy", "jax"))
 def test_a_batch_shows_its_pictures_and_fields(tmp_path: Path, kind: str) -> None:
     pytest.importorskip(kind)
@@ -177,6 +188,14 @@ def test_a_pipeline_shows_what_its_batches_hold_and_no_secret() -> None:
     mix = mr.Pipeline(mr.Mix([(2, url), (1, "b.tar")]), fields=FIELDS, batch_size=4)
     assert "2 of https://host/" in mix._repr_html_() and "secret" not in mix._repr_html_()
     assert "https://host/a-" in repr(data) and "secret" not in repr(data) + repr(mix)
+
+
+def test_a_pipeline_shows_what_functions_make(shards: str) -> None:
+    fields = {"mel": mr.Function(len, (2, 3), "uint8"), "text": mr.Raw("cls", text=True)}
+    page = Page(mr.Pipeline(shards, fields=fields, batch_size=4)._repr_html_())
+    rows = {row[0]: row[1:] for row in page.rows}
+    assert rows["mel"] == ["Function", "uint8", "(4, 2, 3)", "24 B"]
+    assert rows["text"][:2] == ["Raw", "list of str"]
 
 
 def test_a_loader_shows_where_it_stands(shards: str) -> None:
