@@ -9,7 +9,7 @@ namespace {
 constexpr Purpose kFlip{5};
 constexpr Purpose kTurns = purpose_of("hflip by turns");
 
-class HorizontalFlipStep final : public GeometryStep {
+class HorizontalFlipStep : public GeometryStep {
  public:
   explicit HorizontalFlipStep(double probability) : probability_(probability) {}
 
@@ -23,24 +23,16 @@ class HorizontalFlipStep final : public GeometryStep {
   double probability_;
 };
 
-class AlternatingFlipStep final : public GeometryStep {
+/// choose() is that of the first epoch.
+class AlternatingFlipStep final : public HorizontalFlipStep {
  public:
-  explicit AlternatingFlipStep(double probability) : probability_(probability) {}
+  using HorizontalFlipStep::HorizontalFlipStep;
 
-  /// Of the first epoch.
-  void choose(Geometry& geometry, KeyedRng& rng) const override {
-    if (static_cast<double>(rng.uniform()) < probability_) geometry.flip();
-  }
   void choose_for(const SampleId& id, Geometry& geometry, KeyedRng& /*rng*/) const override {
     KeyedRng rng({.seed = id.seed ^ id.view, .index = id.sample, .purpose = kTurns});
     choose(geometry, rng);
     if (id.epoch % 2 == 1) geometry.flip();
   }
-  bool may_be_late() const override { return true; }
-  std::optional<Purpose> purpose() const override { return kFlip; }
-
- private:
-  double probability_;
 };
 
 }  // namespace

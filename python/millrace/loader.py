@@ -67,7 +67,6 @@ class Loader(Generic[T]):
         """Begins a pass over ``epoch``: where a loaded state stands, else at its beginning."""
         if self._convert is None:
             self._convert = converter(self._kind, set(self._pipeline._options.bfloat16_fields))
-        join_trees()
         warn_of_lost_steps(self)
         self._start_functions()
         return _Pass(self, self._core.begin(), self._convert)

@@ -78,6 +78,32 @@ Slots slots_of(const Sets& sets, int processes, int devices, int threads) {
   return slots;
 }
 
+struct Passed {
+  std::vector<std::vector<std::string>> batches;  ///< their keys
+  std::vector<std::string> positions;             ///< behind each, as JSON
+};
+
+Passed passed(Pipeline pipeline) {
+  Passed all;
+  while (!pipeline.finished()) {
+    for (Batch batch; pipeline.next(batch);) {
+      all.batches.push_back(batch.keys);
+      all.positions.push_back(batch.position->to_json());
+    }
+  }
+  return all;
+}
+
+/// `resumed` goes on behind the batch `at` of `whole`.
+void expect_rest(Pipeline resumed, const Passed& whole, std::size_t at) {
+  std::size_t next = at + 1;
+  while (!resumed.finished()) {
+    for (Batch batch; resumed.next(batch); ++next)
+      ASSERT_EQ(batch.keys, whole.batches.at(next)) << at;
+  }
+  EXPECT_EQ(next, whole.batches.size()) << at;
+}
+
 std::string message_of_mix(const std::function<void()>& work) {
   try {
     work();
@@ -102,24 +128,11 @@ TEST(PipelineMix, IsTheSameAtEveryNumberOfThreadsProcessesAndDevices) {
 
 TEST(PipelineMix, ContinuesAfterEveryBatchWithoutReadingMoreThanItsBuffers) {
   const Sets sets;
-  Pipeline whole = sets.mixed().build();
-  std::vector<std::vector<std::string>> batches;
-  std::vector<std::string> positions;
-  while (!whole.finished()) {
-    for (Batch batch; whole.next(batch);) {
-      batches.push_back(batch.keys);
-      positions.push_back(batch.position->to_json());
-    }
-  }
-  for (std::size_t at = 0; at < positions.size(); at += 3) {
-    const Position saved = Position::from_json(positions[at]);
+  const Passed whole = passed(sets.mixed().build());
+  for (std::size_t at = 0; at < whole.positions.size(); at += 3) {
+    const Position saved = Position::from_json(whole.positions[at]);
     for (const Position::Stream& stream : saved.streams) EXPECT_EQ(stream.skip, 0U);
-    Pipeline resumed = sets.mixed().resume(saved).build();
-    std::size_t next = at + 1;
-    while (!resumed.finished()) {
-      for (Batch batch; resumed.next(batch); ++next) ASSERT_EQ(batch.keys, batches.at(next)) << at;
-    }
-    EXPECT_EQ(next, batches.size());
+    expect_rest(sets.mixed().resume(saved).build(), whole, at);
   }
 }
 
@@ -183,22 +196,9 @@ TEST(PipelineMix, AFilteredMixContinuesAfterEveryBatch) {
   const Sets sets;
   for (const auto end : {wds::MixEnd::kStop, wds::MixEnd::kRepeat}) {
     const auto mixed = [&] { return filtered_mix(sets).mix(end); };
-    Pipeline whole = mixed().build();
-    std::vector<std::vector<std::string>> batches;
-    std::vector<std::string> positions;
-    while (!whole.finished()) {
-      for (Batch batch; whole.next(batch);) {
-        batches.push_back(batch.keys);
-        positions.push_back(batch.position->to_json());
-      }
-    }
-    for (std::size_t at = 0; at < positions.size(); at += 5) {
-      Pipeline resumed = mixed().resume(Position::from_json(positions[at])).build();
-      std::size_t next = at + 1;
-      while (!resumed.finished())
-        for (Batch batch; resumed.next(batch); ++next) ASSERT_EQ(batch.keys, batches.at(next));
-      EXPECT_EQ(next, batches.size()) << at;
-    }
+    const Passed whole = passed(mixed().build());
+    for (std::size_t at = 0; at < whole.positions.size(); at += 5)
+      expect_rest(mixed().resume(Position::from_json(whole.positions[at])).build(), whole, at);
   }
 }
 
