@@ -82,7 +82,7 @@ constexpr OptionAlias kAliases[] = {
     {"no-decay-norms-biases",
      "optimizer.groups",
      {},
-     "[group(parameters=norms-biases, rate=1, weight_decay=0, after=0, until=0)]",
+     "[group(parameters=norms-biases, rate=1, weight_decay=0)]",
      "none"},
     {"schedule-unit", "schedule.by"},
     {"step-epochs", "schedule.every"},

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <vector>
+
+#include "trainer/update_rule.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -64,10 +67,13 @@ void renew_schedule(std::vector<Setting>& settings) {
 
 void renew_optimizer(std::vector<Setting>& settings) {
   if (Setting* plain = setting_called(settings, "optimizer.no_decay_on_biases_and_norms")) {
+    const std::vector<ParameterGroup> groups = {
+        {.parameters = "norms-biases", .weight_decay = 0.0F}};
     plain->name = "optimizer.groups";
-    plain->value = plain->value == "true"
-                       ? "group(parameters=norms-biases, rate=1, weight_decay=0, after=0, until=0)"
-                       : "none";
+    plain->value =
+        plain->value == "true"
+            ? setting_text(millrace::value_type(groups).write(&groups, ValueType::Form::kWhole))
+            : "none";
   }
   Setting* beta1 = setting_called(settings, "optimizer.beta1");
   const Setting* beta2 = setting_called(settings, "optimizer.beta2");

@@ -199,15 +199,11 @@ void StepBuilder::update() {
     new_buffers_[i] = select(changes_, new_buffers_[i], buffers_[i]);
 }
 
-/// The learning rate of a group.
+/// The learning rate of a group, until it is over.
 Tensor StepBuilder::rate_of(const ParameterSettings& group) const {
-  Tensor rate = group.rate == 1.0F ? lr_ : lr_ * static_cast<double>(group.rate);
-  const auto only_if = [&](Order order, std::int64_t bound) {
-    rate = select(compare(step_, order, static_cast<double>(bound)), rate, 0.0);
-  };
-  if (group.after > 0) only_if(Order::kGreater, group.after);
-  if (group.until > 0) only_if(Order::kLessOrEqual, group.until);
-  return rate;
+  const Tensor rate = group.rate == 1.0F ? lr_ : lr_ * static_cast<double>(group.rate);
+  if (group.after == 0) return rate;
+  return select(compare(step_, Order::kGreater, static_cast<double>(group.after)), rate, 0.0);
 }
 
 void StepBuilder::update(std::size_t number, const Parameter& parameter) {
