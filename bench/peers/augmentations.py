@@ -8,16 +8,11 @@ below, whose packages may need an interpreter of their own; one that cannot be i
 DALI has no MixUp: its batches are mixed by NumPy, as webdataset's are by PyTorch in the workers.
 """
 
-import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 
-from loaders import BATCH, BUFFER, CORES, COUNT, MEAN, SHARDS, SIDE, STD, shards
+from loaders import BATCH, BUFFER, CORES, MEAN, SIDE, STD, arguments, compare, one_loader, parsed, shards
 
 TITLES = {"millrace": "millrace, NumPy", "webdataset": "webdataset + torchvision", "dali": "DALI on the CPU + NumPy"}
 MIXUP, ERASED = 0.2, 0.25
@@ -88,61 +83,18 @@ def dali(folder):
 LOADERS = {"millrace": millrace, "webdataset": webdataset, "dali": dali}
 
 
-def measure(loader, folder, seconds):
-    """Images/s after the first two batches, which pay for the start."""
-    batches = LOADERS[loader](folder)
-    for _ in range(2):
-        next(batches)
-    images, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        images += next(batches)
-    print(json.dumps({"images_per_s": images / (time.perf_counter() - start)}), flush=True)
-    os._exit(0)  # workers that are still busy are nobody's concern
+def words_of(loader, options, folder, seconds):
+    return one_loader(__file__, loader, options, folder, seconds)
 
 
-def run(loader, options, folder, seconds):
-    words = [options.python.get(loader, sys.executable), __file__, "--one", loader, folder, "--seconds", str(seconds)]
-    result = subprocess.run(words, capture_output=True, text=True)
-    if result.returncode != 0:
-        return None, (result.stderr.strip().splitlines() or ["no reason"])[-1]
-    return json.loads(result.stdout.splitlines()[-1])["images_per_s"], None
-
-
-def compare(options, folder):
-    words = [options.program, "create", f"{folder}/s-%06d.tar", "--synthetic", "classes", "--count", str(COUNT), "--size", "448", "--format", "jpg",
-             "--maxcount", str(COUNT // SHARDS)]
-    subprocess.run(words, check=True, capture_output=True)
-    rates = {}
-    for loader in TITLES:  # not counted: caches, and what is missing
-        rate, reason = run(loader, options, folder, 1)
-        if rate is None:
-            print(f"{TITLES[loader]}: left out: {reason}", flush=True)
-        else:
-            rates[loader] = []
-    for _ in range(options.rounds):
-        for loader, values in rates.items():
-            rate, reason = run(loader, options, folder, options.seconds)
-            if rate is None:
-                raise SystemExit(f"{TITLES[loader]}: {reason}")
-            values.append(rate)
-            print(json.dumps({"what": TITLES[loader], "images_per_s": round(rate, 1)}), flush=True)
-    return rates
+def told(loader, rate):
+    print(json.dumps({"what": TITLES[loader], "images_per_s": round(rate, 1)}), flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("folder", nargs="?")
-    parser.add_argument("--one", action="store_true", help="run the loader PROGRAM on the shards in FOLDER")
-    parser.add_argument("--python-with", action="append", default=[], metavar="WHICH=PYTHON")
-    parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    if options.one:
-        measure(options.program, options.folder, options.seconds)
-    options.python = dict(pair.split("=", 1) for pair in options.python_with)
+    options = parsed(arguments(seconds=8), LOADERS)
     with tempfile.TemporaryDirectory() as folder:
-        rates = compare(options, folder)
+        rates = compare(TITLES, words_of, options, folder, told)
     for loader, values in rates.items():
         ratio = statistics.median(ours / value for ours, value in zip(rates["millrace"], values))
         print(f"{TITLES[loader]:26} {statistics.median(values):8.0f} images/s  millrace is {ratio:5.2f} times as fast")

@@ -103,9 +103,8 @@ LOADERS = {"numpy": lambda folder: millrace(folder, "numpy"), "torch": lambda fo
            "dali": dali, "tfdata": tfdata}
 
 
-def measure(loader, folder, seconds):
+def measure(batches, seconds):
     """Images/s after the first two batches, which pay for the start."""
-    batches = LOADERS[loader](folder)
     for _ in range(2):
         next(batches)
     images, start = 0, time.perf_counter()
@@ -115,36 +114,66 @@ def measure(loader, folder, seconds):
     os._exit(0)  # workers that are still busy are nobody's concern
 
 
-def run(loader, options, folder):
-    if loader == "program":
-        words = [options.program, "bench", *shards(folder), "--stage", "decode", "--size", str(SIDE), "--augment", "rrc, hflip", "--precision",
-                 "fp32", "--batch-size", str(BATCH), "--shuffle", str(BUFFER), "--threads", str(CORES), "--seconds", str(options.seconds), "--json"]
-    else:
-        words = [options.python.get(loader, sys.executable), __file__, "--one", loader, folder, "--seconds", str(options.seconds)]
+def one_loader(script, loader, options, folder, seconds):
+    """The command that measures it in a process of its own."""
+    return [options.python.get(loader, sys.executable), script, "--one", loader, folder, "--seconds", str(seconds)]
+
+
+def words_of(loader, options, folder, seconds):
+    if loader != "program":
+        return one_loader(__file__, loader, options, folder, seconds)
+    return [options.program, "bench", *shards(folder), "--stage", "decode", "--size", str(SIDE), "--augment", "rrc, hflip", "--precision",
+            "fp32", "--batch-size", str(BATCH), "--shuffle", str(BUFFER), "--threads", str(CORES), "--seconds", str(seconds), "--json"]
+
+
+def run(words):
+    """Images/s, and else the reason why there are none."""
     result = subprocess.run(words, capture_output=True, text=True)
     if result.returncode != 0:
-        return None, result.stderr.strip().splitlines()[-1]
+        return None, (result.stderr.strip().splitlines() or ["no reason"])[-1]
     return json.loads(result.stdout.splitlines()[-1])["samples_per_s"], None
 
 
-def compare(options, folder):
+def compare(titles, words_of, options, folder, told=lambda loader, rate: None):
+    """The rates of each of the loaders that run, a round after the other."""
     words = [options.program, "create", f"{folder}/s-%06d.tar", "--synthetic", "classes", "--count", str(COUNT), "--size", "448", "--format", "jpg",
              "--maxcount", str(COUNT // SHARDS)]
     subprocess.run(words, check=True, capture_output=True)
     rates = {}
-    for loader in TITLES:  # not counted: caches, TFRecords, and what is missing
-        rate, reason = run(loader, argparse.Namespace(**{**vars(options), "seconds": 1}), folder)
+    for loader in titles:  # not counted: caches, TFRecords, and what is missing
+        rate, reason = run(words_of(loader, options, folder, 1))
         if rate is None:
-            print(f"{TITLES[loader]}: left out: {reason}", flush=True)
+            print(f"{titles[loader]}: left out: {reason}", flush=True)
         else:
             rates[loader] = []
     for _ in range(options.rounds):
         for loader, values in rates.items():
-            rate, reason = run(loader, options, folder)
+            rate, reason = run(words_of(loader, options, folder, options.seconds))
             if rate is None:
-                raise SystemExit(f"{TITLES[loader]}: {reason}")
+                raise SystemExit(f"{titles[loader]}: {reason}")
             values.append(rate)
+            told(loader, rate)
     return rates
+
+
+def arguments(seconds):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("folder", nargs="?")
+    parser.add_argument("--one", action="store_true", help="run the loader PROGRAM on the shards in FOLDER")
+    parser.add_argument("--python-with", action="append", default=[], metavar="WHICH=PYTHON")
+    parser.add_argument("--seconds", type=float, default=seconds)
+    parser.add_argument("--rounds", type=int, default=3)
+    return parser
+
+
+def parsed(parser, loaders):
+    """The options of a comparison; in the process of one loader, its measurement."""
+    options = parser.parse_args()
+    if options.one:
+        measure(loaders[options.program](options.folder), options.seconds)
+    options.python = dict(pair.split("=", 1) for pair in options.python_with)
+    return options
 
 
 def table(rates):
@@ -173,21 +202,12 @@ def plot(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("folder", nargs="?")
-    parser.add_argument("--one", action="store_true", help="run the loader PROGRAM on the shards in FOLDER")
-    parser.add_argument("--python-with", action="append", default=[], metavar="WHICH=PYTHON")
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = arguments(seconds=5)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--svg", type=pathlib.Path)
-    options = parser.parse_args()
-    if options.one:
-        measure(options.program, options.folder, options.seconds)
-    options.python = dict(pair.split("=", 1) for pair in options.python_with)
+    options = parsed(parser, LOADERS)
     with tempfile.TemporaryDirectory() as folder:
-        rows = table(compare(options, folder))
+        rows = table(compare(TITLES, words_of, options, folder))
     for row in rows:
         print(f'{row["loader"]:26} {row["images_per_s"]:8.0f} images/s  {row["of_program"]:5.2f} of the program')
     if options.json:
