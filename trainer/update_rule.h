@@ -78,7 +78,7 @@ struct ParameterSettings {
 
   /// The factor in a step, from 1: 0 where the group is frozen.
   float rate_at(std::int64_t step) const {
-    return step > after && (until == 0 || step <= until) ? rate : 0.0F;
+    return step > after && !is_over(step) ? rate : 0.0F;
   }
   /// Whether the group never trains again. Its state is left as it is then: with a rate of 0 a
   /// momentum that has the rate in it would go on moving the weights.

@@ -21,7 +21,7 @@ done
 # What reads sounds and films, where this build has it, is a package that the first recommends.
 if [[ -e $build/bin/libmillrace_sound.so ]]; then
   media=$(ls "$work"/millrace-media_*.deb)
-  dpkg-deb -c "$media" | grep -q ' ./usr/lib/.*libmillrace_sound\.so' || fail "no module for sounds in $media"
+  grep -q ' ./usr/lib/.*libmillrace_sound\.so' <<<"$(dpkg-deb -c "$media")" || fail "no module for sounds in $media"
   [[ $(dpkg-deb -f "$media" Depends) == *libsndfile* ]] || fail "$media does not depend on libsndfile"
   [[ $(dpkg-deb -f "$deb" Recommends) == millrace-media ]] || fail "$deb does not recommend millrace-media"
   [[ $(dpkg-deb -f "$deb" Depends) != *libsndfile* ]] || fail "$deb depends on libsndfile"
@@ -40,6 +40,6 @@ inside "$run" 'export DEBIAN_FRONTEND=noninteractive
   millrace --version
   millrace create "t-%06d.tar" --synthetic classes --count 400 --size 28 --maxcount 100
   millrace train "t-{000000..000002}.tar" --val t-000003.tar --model lenet --epochs 1 --run-dir run
-  millrace predict t-000003.tar --checkpoint run --json | wc -l | grep -qx 100
+  [[ $(millrace predict t-000003.tar --checkpoint run --json | wc -l) == 100 ]]
   apt-get remove -qq -y millrace >/dev/null
   [[ ! -e /usr/bin/millrace ]]'

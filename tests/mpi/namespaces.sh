@@ -47,7 +47,7 @@ mount -t tmpfs none /dev/shm
 mount -t tmpfs none /run
 mkdir -p /run/sshd
 cd /
-while ! ip addr show | grep -q 10.99.0; do sleep 0.05; done
+until [[ $(ip addr show) == *10.99.0* ]]; do sleep 0.05; done
 /usr/sbin/sshd -f /root/sshd_config -E /root/sshd.log
 touch /root/ready
 exec sleep 3600

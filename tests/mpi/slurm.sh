@@ -66,11 +66,11 @@ slurmctld -c && slurmd || skip "Slurm does not start here"
 sleep 0.5
 kill -0 "$(cat "$folder/slurmctld.pid")" 2>/dev/null || skip "slurmctld ended: $(tail -n 1 "$folder/slurmctld.log")"
 for ((i = 0; i < 100; ++i)); do
-  sinfo -h -o %T 2>/dev/null | grep -q idle && break
+  [[ $(sinfo -h -o %T 2>/dev/null) == *idle* ]] && break
   sleep 0.1
 done
-sinfo -h -o %T 2>/dev/null | grep -q idle || skip "Slurm's node does not come up: $(tail -n 1 "$folder/slurmd.log")"
-srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no PMIx"
+[[ $(sinfo -h -o %T 2>/dev/null) == *idle* ]] || skip "Slurm's node does not come up: $(tail -n 1 "$folder/slurmd.log")"
+[[ $(srun --mpi=list 2>&1) == *pmix* ]] || skip "this Slurm has no PMIx"
 
 cd "$folder" || exit 1
 # Long enough for a signal to arrive in the middle.
