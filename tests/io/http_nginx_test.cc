@@ -123,6 +123,32 @@ TEST_F(HttpNginx, ManyReadersAtOnceOverHttp2) {
   EXPECT_EQ(whole, 8);
 }
 
+TEST_F(HttpNginx, ReadersOverHttp2HaveAConnectionEach) {
+  const std::string object = some_bytes(3'000'000);
+  testing::write_file(dir_ / "a", object);
+  const Nginx nginx(dir_.path(), {.tls = true});
+  const UrlOpener opener({.http = {.buffer_bytes = 100'000, .ca_file = nginx.ca_file()}});
+  std::vector<std::unique_ptr<ByteSource>> sources;
+  std::vector<std::byte> begin(1000);
+  for (int i = 0; i < 3; ++i) {
+    sources.push_back(opener.open(nginx.url("a")));
+    ASSERT_GT(sources.back()->read(begin), 0U) << "the others have their bodies in flight";
+  }
+  for (const auto& source : sources) read_all(*source, 1 << 24);
+  EXPECT_THAT(connections(nginx), ::testing::SizeIs(3)) << nginx.access_log();
+}
+
+// A connection of TLS takes round trips of its own, which a distant object's first bytes need not
+// wait for.
+TEST_F(HttpNginx, OverHttp2ADistantObjectBeginsOnAConnectionThatIsThere) {
+  for (const char* name : {"a", "b"}) testing::write_file(dir_ / name, some_bytes(100'000));
+  const Nginx nginx(dir_.path(), {.tls = true});
+  const UrlOpener opener({.http = {.far_round_trip = {}, .ca_file = nginx.ca_file()}});
+  for (const char* name : {"a", "b"}) read_object(opener, nginx.url(name), 1 << 20);
+  EXPECT_THAT(connections(nginx), ::testing::SizeIs(1)) << nginx.access_log();
+  EXPECT_THAT(nginx.access_log(), ::testing::HasSubstr("bytes=0-524287\n")) << "a first part";
+}
+
 TEST_F(HttpNginx, AnUnknownCertificateIsRefusedWithoutARetry) {
   testing::write_file(dir_ / "a", "hello");
   const Nginx nginx(dir_.path(), {.tls = true});

@@ -1,7 +1,8 @@
 // HttpLoop: the thread that drives all transfers of an opener, on libcurl's multi interface.
 //
-// Connections are kept and reused, and HTTP/2 streams share one. start(), resume() and cancel()
-// only queue a command and wake the thread: none of them waits for the network.
+// Connections are kept and reused, and serve one request at a time, those of HTTP/2 too. start(),
+// resume() and cancel() only queue a command and wake the thread: none of them waits for the
+// network.
 //
 // Threads: every member may be called from any thread.
 #pragma once

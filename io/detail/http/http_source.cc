@@ -207,7 +207,10 @@ void HttpSource::next_response() {
   } else if (window_ > 0) {
     exchange_ = request(range_line({position_, position_ + next_window()}));
   } else if ((part_end_ = next_part_end())) {
-    exchange_ = request_part({position_, *part_end_});
+    // Over HTTP/2 a connection that is there already brings the first bytes round trips sooner.
+    const bool first = position_ == start_;
+    exchange_ =
+        request(range_line({position_, *part_end_}), first ? Connection::kAny : Connection::kOwn);
   } else {
     exchange_ = request("Range: bytes=" + std::to_string(position_) + "-");
   }
