@@ -27,8 +27,8 @@ namespace millrace::wds {
 class IndexesAhead final : public io::Opener {
  public:
   /// An index is kept if it has at most so many bytes, and all that are kept have at most so many.
-  static constexpr std::size_t kMostOfOne = std::size_t{1} << 20;
-  static constexpr std::size_t kMostOfAll = std::size_t{16} << 20;
+  static constexpr std::size_t kMostOfOne = std::size_t{4} << 20;
+  static constexpr std::size_t kMostOfAll = std::size_t{32} << 20;
 
   /// `shards`: those whose indexes are kept, each as often as it is there.
   IndexesAhead(std::shared_ptr<const io::Opener> opener, std::span<const std::string> shards);
