@@ -48,13 +48,13 @@ class BenchCommand final : public Command {
     std::vector<const Table*> tables = ModelOption::models();
     for (const Table* table :
          {static_cast<const Table*>(&decode::standard_transforms()), &MultiCropOption::table(),
-          &OrderOptions::table(), &ReadOptions::table()})
+          &OrderOptions::table(), &FaultOptions::table()})
       tables.push_back(table);
     return tables;
   }
   void declare(CLI::App& app) override {
     read_.declare(app);
-    read_.declare_index(app);
+    read_.index.declare(app);
     read_.declare_join(app);
     mix_.declare(app);
     app.add_option("--stage", stage_,
@@ -81,15 +81,15 @@ class BenchCommand final : public Command {
     run_.check();
     order_.settle();
     trace_.check();
-    sets_ = read_.specs();
+    sets_ = read_.specs;
     mix_.check(sets_, order_.chosen(), "");
-    read_.set_specs(MixOptions::specs_of(sets_));
+    read_.specs = MixOptions::specs_of(sets_);
     read_.check();
-    check_workers(read_.specs(), run_, read_, order_.chosen());
+    check_workers(read_.specs, run_, read_, order_.chosen());
   }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
+    read_.network.attach(context);
     devices_ = start_devices(run_.device_choice(), run_.plugins, {}, context);
     run_.settle({.devices = static_cast<int>(devices_->set.size())});
     run_.topology = {};  // one reader, however many devices take its batches
@@ -97,7 +97,7 @@ class BenchCommand final : public Command {
     choice_.settle();
     run_.open_cache(context.log);
     Measured measured;
-    trace_work(trace_, *read_.opener(), {}, context, [&] {
+    trace_work(trace_, *read_.network.opener(), {}, context, [&] {
       measured = stage_ == "train" ? run_training(context) : run_pipeline(context);
     });
     print(measured, context);
@@ -114,7 +114,7 @@ class BenchCommand final : public Command {
   /// is not what the user wants to know.
   void settle_size(const CommandContext& context) {
     stored_ = find_stored_image({.shards = read_.shards(),
-                                 .opener = *read_.opener(),
+                                 .opener = *read_.network.opener(),
                                  .policy = read_.policy(),
                                  .stop = context.stop});
     ModelChoice usual = choice_;
@@ -157,8 +157,8 @@ class BenchCommand final : public Command {
   pipeline::PipelineOptions options(const CommandContext& context) const {
     auto options = make_pipeline_options(
         {.shards = read_.shards(),
-         .mix = std::make_shared<const pipeline::MixOptions>(mix_.sets(sets_, read_)),
-         .joins = read_.joins(),
+         .mix = std::make_shared<const pipeline::MixOptions>(mix_.sets(sets_, read_.lists)),
+         .joins = read_.joined(),
          .order = order_.chosen(),
          .training = true},
         choice_, run_, read_, context);
@@ -179,7 +179,7 @@ class BenchCommand final : public Command {
   std::vector<pipeline::FieldSpec> view_fields() const {
     std::vector<pipeline::FieldSpec> fields;
     for (pipeline::ImageField& view : multi_crop_.fields(choice_.images, run_.input_dtype())) {
-      view.tolerate_truncated = read_.tolerate_truncated();
+      view.tolerate_truncated = read_.faults.tolerate_truncated;
       fields.emplace_back(std::move(view));
     }
     return fields;
@@ -206,8 +206,8 @@ class BenchCommand final : public Command {
   Measured run_training(const CommandContext& context) {
     if (choice_.needs_classes())
       choice_.classes = count_outputs({.shards = read_.shards(),
-                                       .joins = read_.joins(),
-                                       .opener = *read_.opener(),
+                                       .joins = read_.joined(),
+                                       .opener = *read_.network.opener(),
                                        .policy = read_.policy(),
                                        .stop = context.stop,
                                        .log = context.log},

@@ -20,7 +20,8 @@ class CatCommand final : public Command {
   void declare(CLI::App& app) override {
     app.add_option("SPEC", spec_, "Shards, searched in order")->required();
     app.add_option("MEMBER", member_, "KEY.SUFFIX of the field")->required();
-    read_.declare_policy(app);
+    read_.faults.declare(app);
+    read_.network.declare(app);
   }
   void check() override {
     if (!wds::split_member_name(member_))
@@ -29,9 +30,9 @@ class CatCommand final : public Command {
   }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
-    const auto urls = read_.shards({spec_});
-    const auto opener = read_.opener();
+    read_.network.attach(context);
+    const auto urls = read_.lists.urls({spec_});
+    const auto opener = read_.network.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
     const auto wanted = wds::split_member_name(member_);
     bool found = false;

@@ -44,7 +44,7 @@ class EvalCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
-    read_.declare_index(app);
+    read_.index.declare(app);
     read_.declare_join(app);
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
@@ -81,11 +81,11 @@ class EvalCommand final : public Command {
     if (!pictures_.path.empty()) check_picture_name(pictures_.path);
     if (!pictures_.path.empty()) check_output(pictures_.path);
     if (!pictures_.path.empty()) check_folder_of(pictures_.path);
-    check_workers(read_.specs(), run_, read_);
+    check_workers(read_.specs, run_, read_);
   }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
+    read_.network.attach(context);
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
                                                .plugins = run_.plugins,
                                                .peer_timeout = peer_timeout_});
@@ -110,7 +110,7 @@ class EvalCommand final : public Command {
     pipeline::PipelineOptions options;
     trainer::all_do(cluster, [&] {
       options = make_pipeline_options(
-          {.shards = read_.shards(), .joins = read_.joins(), .order = order_.chosen()}, choice,
+          {.shards = read_.shards(), .joins = read_.joined(), .order = order_.chosen()}, choice,
           run_, read_, context);
     });
     log_balance(num_indexes_of(options), context.log);
@@ -128,7 +128,7 @@ class EvalCommand final : public Command {
                                            .cluster = &cluster},
                                           {.precision = run_.precision.compute(),
                                            .weights = checkpoint_,
-                                           .opener = read_.opener(),
+                                           .opener = read_.network.opener(),
                                            .stop = context.stop,
                                            .log = context.log},
                                           {&bar});
@@ -142,8 +142,8 @@ class EvalCommand final : public Command {
   ModelChoice read_choice(trainer::Cluster& cluster) {
     ModelChoice choice;
     const std::string told = trainer::decide(cluster, [&] {
-      checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
-      choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
+      checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
+      choice = ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener());
       require(pictures_.path.empty() || choice.task.is_dense(),
               "--pictures are of masks and depths");
       return choice.to_json();
@@ -155,7 +155,7 @@ class EvalCommand final : public Command {
   void say_changes(const ModelChoice& choice, const CommandContext& context) const {
     const auto shards = read_.shards();
     const std::string changes = find_changes({.shards = shards,
-                                              .opener = *read_.opener(),
+                                              .opener = *read_.network.opener(),
                                               .policy = read_.policy(),
                                               .stop = context.stop},
                                              choice.images);
@@ -173,7 +173,7 @@ class EvalCommand final : public Command {
       order.shuffle.buffer_samples = pictures_.shuffle ? kShuffleSamples : 0;
     pictures_.checkpoint = checkpoint_;
     auto input = make_pipeline_options({.shards = read_.shards(),
-                                        .joins = read_.joins(),
+                                        .joins = read_.joined(),
                                         .order = order,
                                         .seed = pictures_.shuffle.value_or(0)},
                                        choice, exact, read_, context);

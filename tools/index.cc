@@ -102,7 +102,7 @@ class IndexCommand final : public Command {
     read_.check();
     for (const std::string& place : {places_.folder, places_.manifest})
       if (!place.empty()) check_output(place);
-    if (read_.lists_shards(read_.specs())) check_places();
+    if (read_.lists.are_known(read_.specs)) check_places();
   }
 
   void run(CommandContext& context) override {
@@ -114,8 +114,8 @@ class IndexCommand final : public Command {
  private:
   /// `log`: of this process's faults.
   void index_all(CommandContext& context, const Log& log) {
-    read_.attach(context);
-    if (!read_.lists_shards(read_.specs()))
+    read_.network.attach(context);
+    if (!read_.lists.are_known(read_.specs))
       trainer::all_do(processes_->cluster(), [&] { check_places(); });
     const auto all = read_.shards();
     const auto shards = own_shards(all, processes_->topology());
@@ -170,7 +170,7 @@ class IndexCommand final : public Command {
 
   void check_places() const {
     const auto shards = read_.shards();
-    places_.check(shards, *read_.opener());
+    places_.check(shards, *read_.network.opener());
     if (const auto packed = std::find_if(shards.begin(), shards.end(), is_packed);
         dali_ && packed != shards.end())
       throw Error(ErrorCode::kInvalidArgument,
@@ -204,7 +204,7 @@ class IndexCommand final : public Command {
   }
 
   Indexed index(const std::string& url, const std::stop_token& stop) {
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     Indexed indexed{.url = io::printable_url(url), .place = places_.index_path(url)};
     indexed.kept = !force_ && output_exists(*opener, indexed.place);
     wds::ShardIndex index;
@@ -212,7 +212,7 @@ class IndexCommand final : public Command {
       index = wds::read_index(*opener, indexed.place);
       check_fresh(index, url);
     } else {
-      index = wds::build_index(*opener, url, read_.shard_options(stop));
+      index = wds::build_index(*opener, url, read_.faults.shard_options(stop));
       wds::write_index(index, indexed.place, replace(), opener.get());
     }
     if (dali_) write_dali(index, url);
@@ -225,7 +225,7 @@ class IndexCommand final : public Command {
 
   void write_dali(const wds::ShardIndex& index, const std::string& url) const {
     const std::string path = places_.dali_path(url);
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     if (!force_ && output_exists(*opener, path)) return;
     try {
       wds::write_dali_index(index, path, replace(), opener.get());
@@ -241,7 +241,7 @@ class IndexCommand final : public Command {
   /// replaced only with --force.
   void write_set(const wds::Manifest& manifest, const std::string& path,
                  CommandContext& context) const {
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     if (!force_ && output_exists(*opener, path)) {
       if (lists_all(wds::read_manifest(*opener, path), manifest)) return;
       throw Error(ErrorCode::kInvalidArgument, path + " exists and differs: --force replaces it");

@@ -63,10 +63,10 @@ class LsCommand final : public Command {
   void check() override { read_.check(); }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
+    read_.network.attach(context);
     if (list_folders(context)) return;
     const auto urls = read_.shards();
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     wds::FaultLedger ledger(read_.policy(), context.log);
     std::int64_t listed = 0;
     std::shared_ptr<const std::string> shown;
@@ -83,13 +83,13 @@ class LsCommand final : public Command {
  private:
   // Whether the specs are stores' folders: then their entries are listed, not samples.
   bool list_folders(CommandContext& context) const {
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     const auto is_folder = [&](const std::string& spec) {
       return spec.ends_with('/') && wds::union_parts(spec).size() == 1 && opener->can_list(spec);
     };
-    if (!std::ranges::all_of(read_.specs(), is_folder)) return false;
+    if (!std::ranges::all_of(read_.specs, is_folder)) return false;
     std::int64_t listed = 0;
-    for (const std::string& spec : read_.specs()) {
+    for (const std::string& spec : read_.specs) {
       for (const io::ListedObject& entry : opener->list(spec)) {
         if (limit_ != 0 && listed++ == limit_) return true;
         context.out.line(entry_line(entry, context.json));

@@ -17,9 +17,9 @@
 #include "io/component/component_text.h"
 #include "tools/commands.h"
 #include "tools/help.h"
+#include "tools/network_options.h"
 #include "tools/output_place.h"
 #include "tools/program.h"
-#include "tools/read_options.h"
 
 namespace millrace::tools {
 namespace {
@@ -188,11 +188,11 @@ class ManCommand final : public Command {
  private:
   void write_all(const std::vector<std::unique_ptr<Command>>& commands,
                  CommandContext& context) const {
-    ReadOptions read;
-    read.attach(context);
+    NetworkOptions network;
+    network.attach(context);
     const auto write = [&](const std::string& name, const std::string& page) {
       const auto sink =
-          open_output_file(*read.opener(), out_ + "/" + name + ".1", io::Replace::kAtomically);
+          open_output_file(*network.opener(), out_ + "/" + name + ".1", io::Replace::kAtomically);
       sink->write(std::as_bytes(std::span(page)));
       sink->finish();
     };

@@ -75,11 +75,11 @@ void MixOptions::check(const std::vector<std::string>& words, const SampleOrder&
 }
 
 pipeline::MixOptions MixOptions::sets(const std::vector<std::string>& words,
-                                      const ReadOptions& read) const {
+                                      const ShardLists& lists) const {
   pipeline::MixOptions mix{.end = end};
   for (const std::string& word : words)
     if (const auto set = weighted(word))
-      mix.parts.push_back({.weight = set->weight, .num_shards = read.shards({set->spec}).size()});
+      mix.parts.push_back({.weight = set->weight, .num_shards = lists.urls({set->spec}).size()});
   return mix;
 }
 

@@ -3,8 +3,8 @@
 //   MixOptions mix;
 //   mix.declare(app);                     // --mix-end
 //   mix.check(words, order, "--train ");  // before anything is opened
-//   read.shards(MixOptions::specs_of(words));
-//   options.mix = mix.sets(words, read);
+//   lists.urls(MixOptions::specs_of(words));
+//   options.mix = mix.sets(words, lists);
 //
 // Threads: a value type.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "pipeline/options.h"
 #include "tools/order_options.h"
-#include "tools/read_options.h"
+#include "tools/shard_lists.h"
 
 namespace CLI {
 class App;
@@ -31,8 +31,8 @@ struct MixOptions {
   void check(const std::vector<std::string>& words, const SampleOrder& order,
              const std::string& prefix) const;
   /// The sets of `words` and what happens at their ends; without parts if there are no weights.
-  /// Throws: as ReadOptions::shards().
-  pipeline::MixOptions sets(const std::vector<std::string>& words, const ReadOptions& read) const;
+  /// Throws: as ShardLists::urls().
+  pipeline::MixOptions sets(const std::vector<std::string>& words, const ShardLists& lists) const;
 
   static bool has_weight(const std::string& word);
   /// The words without their weights.

@@ -18,7 +18,7 @@
 #include "io/opener.h"
 #include "tools/help.h"
 #include "tools/option_mark.h"
-#include "tools/read_options.h"
+#include "tools/shard_lists.h"
 #include "trainer/checkpoint.h"
 
 namespace millrace::tools {

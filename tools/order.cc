@@ -52,12 +52,12 @@ class OrderCommand final : public Command {
   }
 
   std::vector<const Table*> tables() const override {
-    return {&OrderOptions::table(), &ReadOptions::table()};
+    return {&OrderOptions::table(), &FaultOptions::table()};
   }
   void declare(CLI::App& app) override {
     app_ = &app;
     read_.declare(app);
-    read_.declare_index(app);
+    read_.index.declare(app);
     read_.declare_join(app);
     mix_.declare(app);
     const auto positive = whole_number(1, 1 << 20);
@@ -94,17 +94,17 @@ class OrderCommand final : public Command {
     Topology place = topology_;
     place.process = process_.value_or(0);
     static_cast<void>(wds::num_streams(streams_.split(1, place)));
-    sets_ = read_.specs();
+    sets_ = read_.specs;
     order_.settle();
     mix_.check(sets_, order_.chosen(), "");
-    read_.set_specs(MixOptions::specs_of(sets_));
+    read_.specs = MixOptions::specs_of(sets_);
     read_.check();
     check_order();
     check_number();
   }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
+    read_.network.attach(context);
     if (!diff_.empty()) return print_difference(context);
     wds::FaultLedger ledger(read_.policy(), context.log);
     const auto order = open(ledger, context);
@@ -120,7 +120,7 @@ class OrderCommand final : public Command {
   }
 
   void check_number() const {
-    if (!read_.lists_shards(read_.specs()) || order_.chosen().epochs.resampled) return;
+    if (!read_.lists.are_known(read_.specs) || order_.chosen().epochs.resampled) return;
     const std::vector<std::string> shards = read_.shards();
     read_.check_number(shards, split(), order_.chosen().shuffle.order);
   }
@@ -131,15 +131,15 @@ class OrderCommand final : public Command {
   /// The options of a pipeline with this order.
   pipeline::PipelineOptions find_options(const CommandContext& context) const {
     pipeline::PipelineOptions options{.shards = read_.shards(),
-                                      .mix = mix_.sets(sets_, read_),
-                                      .joins = read_.joins(),
+                                      .mix = mix_.sets(sets_, read_.lists),
+                                      .joins = read_.joined(),
                                       .split = split(),
                                       .batch = {.size = batch_size_},
                                       .faults = read_.policy(),
-                                      .indexed = read_.indexed(),
-                                      .scan = read_.scan(),
-                                      .scan_cache = ReadOptions::scan_cache(),
-                                      .opener = read_.opener(),
+                                      .indexed = !read_.index.no_index,
+                                      .scan = !read_.index.no_scan,
+                                      .scan_cache = wds::default_scan_cache(),
+                                      .opener = read_.network.opener(),
                                       .stop = context.stop,
                                       .log = context.log};
     order_.chosen().apply(seed_, options);
@@ -218,7 +218,7 @@ class OrderCommand final : public Command {
     OrderCommand& command = *side.command;
     parse_words(command, side.app, with_given(words_of(set_up)));
     command.check();
-    command.read_.attach(context);
+    command.read_.network.attach(context);
     side.ledger.emplace(command.read_.policy(), context.log);
     side.order = command.open(*side.ledger, context);
   }

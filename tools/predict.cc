@@ -49,7 +49,7 @@ class PredictCommand final : public Command {
 
   void declare(CLI::App& app) override {
     read_.declare(app);
-    read_.declare_index(app);
+    read_.index.declare(app);
     read_.declare_join(app);
     app.add_option("--checkpoint", checkpoint_,
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
@@ -85,7 +85,7 @@ class PredictCommand final : public Command {
     if (!output_.empty()) check_folder_of(output_);
     if (!shards_.empty()) check_output(shards_);
     if (!shards_.empty()) check_folder_of(shards_);
-    check_workers(read_.specs(), in_order(), read_);
+    check_workers(read_.specs, in_order(), read_);
   }
 
   void run(CommandContext& context) override {
@@ -100,7 +100,7 @@ class PredictCommand final : public Command {
                          .stop = context.stop,
                          .json = context.json,
                          .terminal = context.terminal};
-      read_.attach(own);
+      read_.network.attach(own);
       trainer::all_do(processes_->cluster(), [&] { settle(); });
       check_shards();
       trainer::all_do(processes_->cluster(), [&] { predict_own(own); });
@@ -115,7 +115,7 @@ class PredictCommand final : public Command {
     trainer::all_do(processes_->cluster(), [&] {
       pipeline::PipelineOptions all;
       all.shards = read_.shards();
-      all.opener = read_.opener();
+      all.opener = read_.network.opener();
       seen = pipeline::identify(all);
     });
     trainer::check_same_data(processes_->cluster(), "samples", seen);
@@ -138,7 +138,7 @@ class PredictCommand final : public Command {
       return all.begin() + static_cast<std::ptrdiff_t>(all.size()) * process / where.processes;
     };
     own_shards_.assign(bound(where.process), bound(where.process + 1));
-    own_joins_ = read_.joins();
+    own_joins_ = read_.joined();
     for (std::vector<std::string>& list : own_joins_) {
       const auto first = bound(where.process) - all.begin();
       list.assign(list.begin() + first,
@@ -156,8 +156,8 @@ class PredictCommand final : public Command {
 
   void predict_own(CommandContext& context) {
     show_status(processes_->is_first() ? context.terminal : nullptr, "reading the checkpoint");
-    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.opener());
-    const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.opener());
+    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
+    const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener());
     require(choice.task.is_dense() || shards_.empty(),
             "--shards is for checkpoints of masks and depths");
     require(
@@ -165,7 +165,7 @@ class PredictCommand final : public Command {
         "a checkpoint of task " + choice.task.name() + " predicts pictures: give --shards PATTERN");
     rows_.json = context.json;
     if (choice.task.what().has_labels()) rows_.names = choice.task.names;
-    if (!names_.empty()) rows_.names = read_names(*read_.opener(), names_);
+    if (!names_.empty()) rows_.names = read_names(*read_.network.opener(), names_);
     if (choice.task.is_dense()) return write_shards(choice, context);
     write_rows(choice, context);
   }
@@ -207,7 +207,7 @@ class PredictCommand final : public Command {
          .backend = backend.get()},
         {.precision = run_.precision.compute(),
          .weights = checkpoint_,
-         .opener = read_.opener(),
+         .opener = read_.network.opener(),
          .stop = context.stop,
          .log = context.log,
          .carried = choice.task.is_dense() ? std::vector<std::string>{kSizeField}
@@ -230,7 +230,7 @@ class PredictCommand final : public Command {
 
   void write_rows(const ModelChoice& choice, CommandContext& context) const {
     const auto sink =
-        output_.empty() ? nullptr : open_output_file(*read_.opener(), output_, replace());
+        output_.empty() ? nullptr : open_output_file(*read_.network.opener(), output_, replace());
     const auto line = [&](std::string text) {
       if (text.empty()) return;
       if (sink == nullptr) return context.out.line(text);
@@ -248,7 +248,7 @@ class PredictCommand final : public Command {
 
   void write_shards(const ModelChoice& choice, CommandContext& context) const {
     make_parent_folders(shards_);
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     DenseShards shards({.pattern = shards_, .replace = replace(), .opener = opener.get()}, choice);
     const std::int64_t samples =
         predict(choice, context, [&](const trainer::Prediction& one) { shards.write(one); });

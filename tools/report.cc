@@ -11,8 +11,8 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/help.h"
+#include "tools/network_options.h"
 #include "tools/output_place.h"
-#include "tools/read_options.h"
 #include "tools/report/page.h"
 #include "tools/report/run_record.h"
 #include "tools/values.h"
@@ -42,12 +42,12 @@ class ReportCommand final : public Command {
   void check() override { check_output_file(out_, replace()); }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
+    network_.attach(context);
     std::vector<RunRecord> runs;
-    for (const std::string& folder : folders_) runs.push_back(read_run(*read_.opener(), folder));
+    for (const std::string& folder : folders_) runs.push_back(read_run(*network_.opener(), folder));
     name_apart(runs);
     const std::string page = report_page(runs);
-    const auto sink = open_output_file(*read_.opener(), out_, replace());
+    const auto sink = open_output_file(*network_.opener(), out_, replace());
     sink->write(std::as_bytes(std::span(page)));
     sink->finish();
     print(runs, page.size(), context);
@@ -83,7 +83,7 @@ class ReportCommand final : public Command {
                                  counted(epochs, "epoch"), 1e-3 * static_cast<double>(bytes)));
   }
 
-  ReadOptions read_;
+  NetworkOptions network_;
   std::vector<std::string> folders_;
   std::string out_;
   bool force_ = false;

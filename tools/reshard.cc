@@ -51,7 +51,7 @@ class ReshardCommand final : public Command {
 
   std::vector<const Table*> tables() const override {
     std::vector<const Table*> tables = PictureRecoding::tables();
-    tables.push_back(&ReadOptions::table());
+    tables.push_back(&FaultOptions::table());
     return tables;
   }
   void declare(CLI::App& app) override {
@@ -83,7 +83,8 @@ class ReshardCommand final : public Command {
     app.add_flag("--drop-duplicates", options_.drop_duplicates,
                  "Drop samples whose key was already written");
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
-    read_.declare_policy(app);
+    read_.faults.declare(app);
+    read_.network.declare(app);
   }
 
   void check() override {
@@ -104,8 +105,8 @@ class ReshardCommand final : public Command {
  private:
   /// Process 0 holds the lock; a store has none.
   void reshard(CommandContext& context) {
-    read_.attach(context);
-    options_.shards = read_.shards({spec_});
+    read_.network.attach(context);
+    options_.shards = read_.lists.urls({spec_});
     options_.topology = processes_->topology();
     std::optional<JobState> lock;
     try {
@@ -123,7 +124,7 @@ class ReshardCommand final : public Command {
     make_parent_folders(pattern);
     if (!io::is_network_url(pattern)) lock.emplace(JobState::path_of(pattern));
     refuse_to_replace_input();
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     if (force_) delete_shards(*opener, pattern);
     if (!force_) refuse_existing_shards(*opener, pattern);
     return {};
@@ -131,7 +132,7 @@ class ReshardCommand final : public Command {
 
   /// Requires: no other run writes the pattern.
   void write(CommandContext& context) {
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     options_.writer.opener = opener.get();
     options_.writer.log = context.log;
     if (processes_->is_alone()) {
@@ -191,15 +192,15 @@ class ReshardCommand final : public Command {
     check_output(pattern);
     check_folder_of(pattern);
     if (io::is_network_url(pattern)) return;
-    if (!force_) refuse_existing_shards(*read_.opener(), pattern);
-    if (read_.lists_shards({spec_})) refuse_to_replace_input();
+    if (!force_) refuse_existing_shards(*read_.network.opener(), pattern);
+    if (read_.lists.are_known({spec_})) refuse_to_replace_input();
   }
 
   /// The output must not delete the input.
   void refuse_to_replace_input() const {
     if (!force_) return;
-    const auto doomed = existing_shards(*read_.opener(), options_.writer.pattern);
-    for (const std::string& url : read_.shards({spec_})) {
+    const auto doomed = existing_shards(*read_.network.opener(), options_.writer.pattern);
+    for (const std::string& url : read_.lists.urls({spec_})) {
       const auto path = io::local_path(url);
       const bool both = std::any_of(doomed.begin(), doomed.end(), [&](const auto& shard) {
         std::error_code ignored;

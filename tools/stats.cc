@@ -89,7 +89,7 @@ class StatsCommand final : public Command {
   /// `log`: of this process's faults.
   void gather_all(CommandContext& context, const Log& log) {
     trainer::all_do(processes_->cluster(), [&] { check_divisible(); });
-    read_.attach(context);
+    read_.network.attach(context);
     if (storage_)
       trial_.emplace(StorageTrialOptions{.size = size_,
                                          .threads = threads_ > 0 ? threads_ : usable_cores(),
@@ -101,7 +101,7 @@ class StatsCommand final : public Command {
     if (!processes_->is_first()) return;
     for (std::size_t process = 1; process < packed.size(); ++process)
       stats_.add(SetStats::unpacked(packed[process].get_binary()));
-    print(read_label_map(*read_.opener(), all.front()), context);
+    print(read_label_map(*read_.network.opener(), all.front()), context);
   }
 
   /// What depends on the shards before.
@@ -116,7 +116,7 @@ class StatsCommand final : public Command {
   void gather(const std::vector<std::string>& shards, const CommandContext& context,
               const Log& log) {
     if (shards.empty()) return;
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     wds::FaultLedger ledger(read_.policy(), log);
     const std::uint64_t known = known_samples(read_.policy(), shards);
     const bool is_cut = limit_ > 0 && (known == 0 || limit_ < known);
@@ -179,7 +179,7 @@ class StatsCommand final : public Command {
 
   void add_image(const wds::Field& field, SampleStats& stats) const {
     const decode::Image image =
-        decode::decode_image(field.data, {.tolerate_truncated = read_.tolerate_truncated()});
+        decode::decode_image(field.data, {.tolerate_truncated = read_.faults.tolerate_truncated});
     stats.size = decode::ImageSize{.height = image.height, .width = image.width};
     stats.pixels.add(image);
   }
@@ -196,7 +196,7 @@ class StatsCommand final : public Command {
       return;
     }
     const std::string text = fmt::format("{}\n", fmt::join(lines, "\n"));
-    const auto sink = open_output_file(*read_.opener(), output_, replace());
+    const auto sink = open_output_file(*read_.network.opener(), output_, replace());
     sink->write(std::as_bytes(std::span(text)));
     sink->finish();
   }

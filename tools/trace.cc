@@ -18,9 +18,9 @@
 #include "io/gzip_sink.h"
 #include "tools/commands.h"
 #include "tools/help.h"
+#include "tools/network_options.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
-#include "tools/read_options.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -115,10 +115,10 @@ class TraceCommand final : public Command {
   }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
+    network_.attach(context);
     std::vector<TraceLines> traces;
-    for (const std::string& file : files_) traces.emplace_back(*read_.opener(), file);
-    auto sink = open_output_file(*read_.opener(), out_,
+    for (const std::string& file : files_) traces.emplace_back(*network_.opener(), file);
+    auto sink = open_output_file(*network_.opener(), out_,
                                  force_ ? io::Replace::kAtomically : io::Replace::kNever);
     if (io::has_gzip_name(out_)) sink = io::gzip_sink(std::move(sink));
     const std::size_t events = merge(traces, *sink, context);
@@ -201,7 +201,7 @@ class TraceCommand final : public Command {
 
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-  ReadOptions read_;
+  NetworkOptions network_;
   std::string action_;
   std::vector<std::string> files_;
   std::string out_;

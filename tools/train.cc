@@ -82,7 +82,7 @@ class TrainCommand final : public Command {
   std::vector<const Table*> tables() const override {
     std::vector<const Table*> tables = OptimisationOptions::tables();
     for (const Table* table : {static_cast<const Table*>(&decode::standard_transforms()),
-                               &OrderOptions::table(), &ReadOptions::table()})
+                               &OrderOptions::table(), &FaultOptions::table()})
       tables.push_back(table);
     std::ranges::copy(ModelOption::tables(), std::back_inserter(tables));
     return tables;
@@ -91,8 +91,9 @@ class TrainCommand final : public Command {
   void declare(CLI::App& app) override {
     app_ = &app;
     data_.declare(app);
-    read_.declare_policy(app);
-    read_.declare_index(app);
+    read_.faults.declare(app);
+    read_.network.declare(app);
+    read_.index.declare(app);
     model_.declare(app, choice_);
     model_.declare_task(app);
     optimisation_.declare(app);
@@ -165,7 +166,7 @@ class TrainCommand final : public Command {
 
   void run(CommandContext& context) override {
     if (summary_) return print_summary(context);
-    read_.attach(context);
+    read_.network.attach(context);
     if (dump_plan_) return dump_plan(context);
     if (!dump_program_.empty()) return dump_program(context);
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
@@ -173,7 +174,8 @@ class TrainCommand final : public Command {
                                                .cluster = cluster_options(),
                                                .peer_timeout = peer_timeout_});
     processes_->guard(context, [&] {
-      trace_work(trace_, *read_.opener(), processes_->topology(), context, [&] { train(context); });
+      trace_work(trace_, *read_.network.opener(), processes_->topology(), context,
+                 [&] { train(context); });
     });
   }
 
@@ -235,7 +237,8 @@ class TrainCommand final : public Command {
     if (processes_->is_alone() || data_.fake > 0) return;
     trainer::Setting map{.name = "the class names beside the shards"};
     trainer::all_do(cluster, [&] {
-      const auto names = read_label_map(*read_.opener(), train_shards(input_options()).front());
+      const auto names =
+          read_label_map(*read_.network.opener(), train_shards(input_options()).front());
       Sha256 hash;
       for (const std::string& name : names) {
         hash.update(std::as_bytes(std::span(name)));
@@ -310,7 +313,7 @@ class TrainCommand final : public Command {
                                        .takes_bytes = run_.device_choice().takes_bytes(),
                                        .batch_size = run_.batch_size,
                                        .replicas = devices});
-    write_program(program, dump_program_, *read_.opener());
+    write_program(program, dump_program_, *read_.network.opener());
     context.log.info(
         fmt::format("{}: a step of {} samples of {}, {}, replica of {}; {}.json has "
                     "its {} arguments and {} results",
@@ -408,7 +411,7 @@ class TrainCommand final : public Command {
     const bool seeds_by_process = data_.order.chosen().epochs.resampled &&
                                   data_.order.chosen().shuffle.order == wds::Order::kWebDataset;
     if (!run_.streams.is_open() && !seeds_by_process) return {};
-    SavedStreams saved = run_folder_.saved_streams(*read_.opener());
+    SavedStreams saved = run_folder_.saved_streams(*read_.network.opener());
     if (!run_.streams.is_open()) saved.streams = 0;
     return saved;
   }
@@ -435,7 +438,7 @@ class TrainCommand final : public Command {
   }
 
   void find_out(CommandContext& context) {
-    run_folder_.settle(choice_.name(), *read_.opener(), context.log);
+    run_folder_.settle(choice_.name(), *read_.network.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
     if (const auto before = choice_before()) continue_as(*before, context);
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
@@ -447,7 +450,7 @@ class TrainCommand final : public Command {
   void settle_class_names() {
     const bool has_names = choice_.task.has_class_mask() || choice_.task.what().has_labels();
     if (!has_names || !choice_.task.names.empty() || data_.fake > 0) return;
-    auto names = read_label_map(*read_.opener(), train_shards(input_options()).front());
+    auto names = read_label_map(*read_.network.opener(), train_shards(input_options()).front());
     if (static_cast<std::int64_t>(names.size()) == choice_.classes)
       choice_.task.names = std::move(names);
   }
@@ -457,7 +460,7 @@ class TrainCommand final : public Command {
     constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
     const std::string& resume = run_folder_.resume;
     if (resume.empty()) return {};
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     try {
       if (resume != "auto")
         return ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last", *opener),
@@ -494,7 +497,7 @@ class TrainCommand final : public Command {
   /// A dry run takes more outputs than it needs rather than read every label.
   std::int64_t outputs_of_dry_run(const std::string& shard, const CommandContext& context) const {
     constexpr std::int64_t kImageNetClasses = 1000;
-    const auto names = read_label_map(*read_.opener(), shard);
+    const auto names = read_label_map(*read_.network.opener(), shard);
     if (!names.empty()) return static_cast<std::int64_t>(names.size());
     context.log.info("1000 outputs: a dry run does not count labels; --classes sets their number");
     return kImageNetClasses;
@@ -508,7 +511,7 @@ class TrainCommand final : public Command {
       return outputs_of_dry_run(shards.front(), context);
     const ClassCountInput input{.shards = shards,
                                 .joins = train_joins(input_options()),
-                                .opener = *read_.opener(),
+                                .opener = *read_.network.opener(),
                                 .policy = read_.policy(),
                                 .stop = context.stop,
                                 .log = context.log};
@@ -519,7 +522,7 @@ class TrainCommand final : public Command {
     if (limits_.fast_dev_run) return 1;
     const auto shards = train_shards(input_options());
     return count_steps({.shards = shards,
-                        .opener = *read_.opener(),
+                        .opener = *read_.network.opener(),
                         .policy = read_.policy(),
                         .epoch_samples = input.train_samples(),
                         .global_batch = run_.topology.world_size() * run_.batch_size,
@@ -564,7 +567,7 @@ class TrainCommand final : public Command {
                                   .config_json = config_json(),
                                   .settings = settings_of(*app_),
                                   .renew_settings = renewed_settings,
-                                  .opener = read_.opener(),
+                                  .opener = read_.network.opener(),
                                   .stop = context.stop,
                                   .log = context.log,
                                   .trace = context.trace};
@@ -579,7 +582,7 @@ class TrainCommand final : public Command {
     if (limits_.overfit_batches > 0 || data_.fake > 0 || data_.val_specs().empty()) return;
     const auto train = train_shards(input_options());
     const std::set<std::string> trained(train.begin(), train.end());
-    const auto val = read_.shards(data_.val_specs());
+    const auto val = read_.lists.urls(data_.val_specs());
     const auto both = std::ranges::count_if(
         val, [&](const std::string& shard) { return trained.contains(shard); });
     if (both > 0)
@@ -593,7 +596,7 @@ class TrainCommand final : public Command {
     if (data_.fake > 0) return {};
     const auto shards = train_shards(input_options());
     const std::string changes = find_changes({.shards = shards,
-                                              .opener = *read_.opener(),
+                                              .opener = *read_.network.opener(),
                                               .policy = read_.policy(),
                                               .stop = context.stop},
                                              choice_.images);
@@ -645,11 +648,11 @@ class TrainCommand final : public Command {
 
   trainer::FitResult fit(const trainer::FitInput& input, const RunInput& run_input,
                          CommandContext& context) {
-    opener_ = read_.opener();
+    opener_ = read_.network.opener();
     trainer::ProgressBar bar(terminal_of(context));
     bar.expect_evaluation(input.validation == nullptr ? 0 : input.validation->steps_per_epoch());
     JsonObserver json(context.out);
-    CheckpointUpload upload(run_folder_.upload, read_.http(), context.stop, context.log);
+    CheckpointUpload upload(run_folder_.upload, read_.network.http(), context.stop, context.log);
     trainer::XlaLines xla(xla_lines(input.devices, context));
     const Environment environment = process_environment();
     StopAdvice advice(
@@ -692,7 +695,7 @@ class TrainCommand final : public Command {
   trainer::WatchedRun watched_run(const RunInput& input) const {
     return {.train = [&input] { return input.train_state(); },
             .validation = [&input] { return input.validation_state(); },
-            .network = [this] { return read_.network(); },
+            .network = [this] { return read_.network.state(); },
             .topology = run_.topology,
             .epochs = optimisation_.epochs};
   }

@@ -38,7 +38,9 @@ class VerifyCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
-    read_.declare_for_survey(app);
+    read_.declare_specs(app);
+    read_.faults.declare_for_survey(app);
+    read_.network.declare(app);
     app.add_option("--manifest", manifest_,
                    "Manifest to compare the shards with [PREFIX-manifest.json beside them]")
         ->type_name("FILE");
@@ -55,18 +57,18 @@ class VerifyCommand final : public Command {
 
  private:
   void verify_all(CommandContext& context) {
-    read_.attach(context);
-    const auto listed = read_.listed_shards();
-    const auto opener = read_.opener();
+    read_.network.attach(context);
+    const auto listed = read_.lists.entries(read_.specs);
+    const auto opener = read_.network.opener();
     std::vector<std::string> shards;
     shards.reserve(listed.size());
     for (const wds::ManifestShard& shard : listed) shards.push_back(shard.url);
     SetReport report;
     const ManifestFacts manifests = find_manifests(listed, shards, *opener, report);
     const CheckInput input{.opener = *opener,
-                           .shard = read_.shard_options(context.stop),
-                           .require_index = read_.requires_index(),
-                           .tolerate_truncated = read_.tolerate_truncated(),
+                           .shard = read_.faults.shard_options(context.stop),
+                           .require_index = read_.faults.require_index,
+                           .tolerate_truncated = read_.faults.tolerate_truncated,
                            .manifests = manifests};
     check_shards(own_shards(shards, processes_->topology()), input, context, report);
     trainer::decide(processes_->cluster(), [&] {
@@ -115,7 +117,7 @@ class VerifyCommand final : public Command {
       facts.add(wds::read_manifest(opener, url), url, ledger);
     };
     if (!manifest_.empty()) read(manifest_);
-    for (const std::string& spec : read_.specs())
+    for (const std::string& spec : read_.specs)
       if (spec.ends_with(".json") && wds::union_parts(spec).size() == 1 &&
           spec.find('{') == spec.npos)
         read(spec);

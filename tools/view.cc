@@ -96,17 +96,17 @@ class ViewCommand final : public Command {
   }
 
   void run(CommandContext& context) override {
-    read_.attach(context);
+    read_.network.attach(context);
     if (!html_.empty()) return draw_page(context);
     const auto shards = std::make_shared<const std::vector<std::string>>(read_.shards());
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     names_ = read_label_map(*opener, shards->front());
     wds::FaultLedger ledger(read_.policy(), context.log);
     auto streams = open(shards, ledger, context.stop);
     const auto cells = gather(streams, ledger);
     if (cells.empty())
       throw Error(ErrorCode::kNotFound,
-                  "no sample to show in " + printable_spec(read_.specs().front()));
+                  "no sample to show in " + printable_spec(read_.specs.front()));
     const decode::Image sheet =
         draw_sheet(cells, {.columns = columns(cells.size()), .legend = legend()});
     const auto sink = open_output_file(*opener, output_, replace());
@@ -171,16 +171,16 @@ class ViewCommand final : public Command {
   }
 
   void draw_page(CommandContext& context) {
-    const auto opener = read_.opener();
+    const auto opener = read_.network.opener();
     SetPage page;
-    page.surveys.push_back(survey(read_.specs(), context, page));
+    page.surveys.push_back(survey(read_.specs, context, page));
     page.class_names = read_label_map(*opener, page.surveys.front().shards.front().url);
     if (!against_.empty()) page.surveys.push_back(survey(against_, context, page));
     show_status(context.terminal, "comparing the pictures");
     find_what_to_show(page, count_.value_or(kPagePictures));
     read_page_thumbnails(page, {.opener = *opener,
                                 .stop = context.stop,
-                                .tolerate_truncated = read_.tolerate_truncated(),
+                                .tolerate_truncated = read_.faults.tolerate_truncated,
                                 .threads = threads_,
                                 .terminal = context.terminal});
     const std::string text = set_page(page);
@@ -199,13 +199,13 @@ class ViewCommand final : public Command {
     page.specs.push_back(named);
     wds::FaultPolicy policy = read_.policy();
     if (on_fault_->count() == 0) policy.on_fault = wds::OnFault::kSkip;
-    return survey_set({.shards = read_.shards(specs),
-                       .opener = *read_.opener(),
+    return survey_set({.shards = read_.lists.urls(specs),
+                       .opener = *read_.network.opener(),
                        .policy = policy,
                        .log = context.log,
                        .stop = context.stop,
                        .suffixes = view_.fields.front(),
-                       .tolerate_truncated = read_.tolerate_truncated(),
+                       .tolerate_truncated = read_.faults.tolerate_truncated,
                        .limit = limit_,
                        .threads = threads_,
                        .most_pictures = most_pictures_,
@@ -249,7 +249,7 @@ class ViewCommand final : public Command {
     view_.images.whole = view_.fields.size() > 1;  // as the tasks that learn from pairs see them
     view_.images.settle();
     view_.images.check();
-    view_.tolerate_truncated = read_.tolerate_truncated();
+    view_.tolerate_truncated = read_.faults.tolerate_truncated;
     if (multi_crop_.is_given()) settle_views();
   }
 
@@ -267,13 +267,13 @@ class ViewCommand final : public Command {
         shuffle_ ? std::min({kShuffleShards, shards->size(), count()}) : 1;
     wds::StreamSpec spec{.shards = std::move(shards),
                          .num_streams = static_cast<int>(streams_wanted)};
-    if (const auto joins = read_.joins(); !joins.empty())
+    if (const auto joins = read_.joined(); !joins.empty())
       spec.joins = std::make_shared<const wds::Joins>(*spec.shards, joins);
     if (shuffle_)
       spec.shuffle = {.shards = true, .buffer_samples = kSheetShuffle, .seed = *shuffle_};
     std::vector<StreamCursor> streams;
     for (spec.stream = 0; spec.stream < spec.num_streams; ++spec.stream)
-      streams.emplace_back(wds::SampleStream(spec, *read_.opener(), ledger, stop));
+      streams.emplace_back(wds::SampleStream(spec, *read_.network.opener(), ledger, stop));
     return streams;
   }
 

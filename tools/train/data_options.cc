@@ -101,15 +101,13 @@ void DataOptions::settle(ReadOptions& read) {
   }
   require(!train.empty(), "no shards given: millrace train SPEC");
   check_mix();
-  read.check(train_specs());
-  read.check_joins(join, train_specs());
+  read.check(train_specs(), join);
   const bool has_val = !val_specs().empty();
   const SampleOrder& chosen = val_order.chosen();
   require(has_val || (val_join.empty() && chosen.range.is_all() && !chosen.shuffle.chooses()),
           "--val-join, --val-skip, --val-take and --val-where need --val");
   if (!has_val) return;
-  read.check(val_specs());
-  read.check_joins(val_join, val_specs());
+  read.check(val_specs(), val_join);
 }
 
 std::vector<std::string> DataOptions::train_specs() const {

@@ -19,7 +19,7 @@ InputOptions training_input(const RunInputOptions& options) {
   if (overfits) order.shuffle.buffer_samples = 0;
   return {.shards = train_shards(options),
           .mix = std::make_shared<const pipeline::MixOptions>(
-              options.data.mix.sets(options.data.train, options.read)),
+              options.data.mix.sets(options.data.train, options.read.lists)),
           .joins = train_joins(options),
           .fake = options.data.fake,
           .order = order,
@@ -33,8 +33,8 @@ InputOptions validation_input(const RunInputOptions& options) {
   if (options.limits.overfit_batches > 0) return training_input(options);
   const auto specs = options.data.val_specs();
   if (specs.empty()) return {};
-  return {.shards = options.read.shards(specs),
-          .joins = options.read.joins(options.data.val_join, specs),
+  return {.shards = options.read.lists.urls(specs),
+          .joins = options.read.lists.joined(options.data.val_join, specs),
           .order = options.data.val_order.chosen()};
 }
 
@@ -53,12 +53,12 @@ void check_enough_samples(const pipeline::PipelineOptions& options) {
 
 std::vector<std::string> train_shards(const RunInputOptions& options) {
   if (options.data.fake > 0) return {};
-  return options.read.shards(options.data.train_specs());
+  return options.read.lists.urls(options.data.train_specs());
 }
 
 std::vector<std::vector<std::string>> train_joins(const RunInputOptions& options) {
   if (options.data.fake > 0) return {};
-  return options.read.joins(options.data.join, options.data.train_specs());
+  return options.read.lists.joined(options.data.join, options.data.train_specs());
 }
 
 RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devices,

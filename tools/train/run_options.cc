@@ -150,8 +150,8 @@ decode::DType RunOptions::input_dtype() const {
 
 void check_workers(const std::vector<std::string>& specs, const RunOptions& run,
                    const ReadOptions& read, const SampleOrder& order) {
-  if (!read.lists_shards(specs) || order.epochs.resampled) return;
-  const std::vector<std::string> shards = read.shards(specs);
+  if (!read.lists.are_known(specs) || order.epochs.resampled) return;
+  const std::vector<std::string> shards = read.lists.urls(specs);
   read.check_number(shards, split_of(shards.size(), run), order.shuffle.order);
 }
 
@@ -166,7 +166,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   if (input.mix) options.mix = *input.mix;
   options.mixup = input.mixup;
   options.faults = read.policy();
-  options.opener = read.opener();
+  options.opener = read.network.opener();
   options.log = context.log;
   options.trace = context.trace;
   options.split =
@@ -179,7 +179,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.fields = input.targets
                        ? choice.task.fields(choice.images, choice.classes, dtype, input.training)
                        : choice.task.inputs(choice.images, dtype);
-  if (read.tolerate_truncated()) tolerate_truncated(options.fields);
+  if (read.faults.tolerate_truncated) tolerate_truncated(options.fields);
   options.batch.size = run.batch_size;
   options.resources.threads = run.threads;
   options.resources.prefetch = run.prefetch;
@@ -189,9 +189,9 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
     return pipeline::with_fake_data(
         std::move(options),
         {.samples = input.fake, .classes = std::max<std::int64_t>(1, choice.classes)});
-  options.indexed = read.indexed();
-  options.scan = read.scan();
-  options.scan_cache = ReadOptions::scan_cache();
+  options.indexed = !read.index.no_index;
+  options.scan = !read.index.no_scan;
+  options.scan_cache = wds::default_scan_cache();
   options = pipeline::with_counts(std::move(options));
   pipeline::check_ranges(options);
   if (!options.counts && !input.order.epochs.resampled)

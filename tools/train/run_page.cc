@@ -14,7 +14,7 @@
 #include "io/base/host.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
-#include "tools/read_options.h"
+#include "tools/shard_lists.h"
 #include "tools/report/page.h"
 #include "tools/version.h"
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "io/base/text.h"
-#include "tools/read_options.h"
 #include "tools/report/chart.h"
 #include "tools/report/html.h"
 #include "tools/report/style.h"
