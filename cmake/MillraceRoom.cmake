@@ -60,7 +60,9 @@ endfunction()
 
 # On few cores the least work is the shortest build; on many, the shortest of the longest pieces.
 cmake_host_system_information(RESULT millrace_cores QUERY NUMBER_OF_LOGICAL_CORES)
-if(millrace_cores GREATER 4)
+if(MILLRACE_GROUP_SIZE)
+  set(millrace_group_size ${MILLRACE_GROUP_SIZE})
+elseif(millrace_cores GREATER 4)
   set(millrace_group_size 8)
 else()
   set(millrace_group_size 20)

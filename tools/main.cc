@@ -17,11 +17,11 @@
 
 namespace {
 
-// Commands whose devices compute with several threads each.
+// Commands whose devices compute with several threads each, unless they only tell of themselves.
 bool computes(const std::vector<std::string>& words) {
   constexpr std::array<std::string_view, 4> kComputing = {"train", "eval", "predict", "bench"};
-  return !words.empty() &&
-         std::find(kComputing.begin(), kComputing.end(), words.front()) != kComputing.end();
+  return !words.empty() && std::ranges::find(kComputing, words.front()) != kComputing.end() &&
+         std::ranges::find(words, "--help") == words.end();
 }
 
 /// What no stage handled, on any thread: one line, and a status that says fault.

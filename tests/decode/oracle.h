@@ -1,4 +1,5 @@
-// Oracle: a test that asks PIL and torchvision (oracle.py). Skipped if Python lacks them.
+// Oracle: a test that asks PIL and torchvision (oracle.py), of a Python that imports them once for
+// all tests of the process. Skipped if Python lacks them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include "io/bytes.h"
 #include "tests/support/process.h"
+#include "tests/support/python_worker.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::testing {
@@ -28,8 +30,8 @@ class Oracle : public ::testing::Test {
 
   void ask() {
     write_file(dir_ / "cases.json", cases_ + "]");
-    const auto run = run_process({python_, "tests/decode/oracle.py", dir_.path().string()});
-    ASSERT_EQ(0, run.status) << run.err;
+    static PythonWorker worker(python_, "PIL.Image,numpy,torchvision");
+    ASSERT_EQ(0, worker.run({"tests/decode/oracle.py", dir_.path().string()}));
   }
 
   std::vector<std::uint8_t> answer(int i) {

@@ -8,6 +8,7 @@ file's. So it is with a function that a file takes from elsewhere by a using-dec
 """
 
 import collections
+import functools
 import pathlib
 import re
 import sys
@@ -53,6 +54,12 @@ def declarations(text):
         i += 1
 
 
+@functools.cache
+def all_declarations(path):
+    """declarations() of a file: several checks ask for them."""
+    return list(declarations(plain(path.read_text())))
+
+
 def closing(text, at):
     """The index of the bracket that closes the one at `at`."""
     depth = 0
@@ -88,7 +95,7 @@ def name_of(declaration):
 def helpers(path):
     """What a file defines for itself alone: (namespace, name)."""
     found = set()
-    for around, declaration in declarations(plain(path.read_text())):
+    for around, declaration in all_declarations(path):
         if "" in around or declaration.startswith("static "):
             found.add(("::".join(filter(None, around)), name_of(declaration)))
     return {(around, name) for around, name in found if name}
@@ -96,14 +103,14 @@ def helpers(path):
 
 def shown(header):
     """The types and functions that a header has for all: (namespace, name)."""
-    for around, declaration in declarations(plain(header.read_text())):
+    for around, declaration in all_declarations(header):
         if "" not in around and name_of(declaration):
             yield "::".join(around), name_of(declaration)
 
 
 def taken(path):
     """What a file takes from another namespace, `using html::escaped`: (namespace, name)."""
-    for around, declaration in declarations(plain(path.read_text())):
+    for around, declaration in all_declarations(path):
         found = re.fullmatch(r"using\s+(?:\w+::)+(\w+)", declaration)
         if found:
             yield "::".join(filter(None, around)), found.group(1)
@@ -111,7 +118,7 @@ def taken(path):
 
 def aliases(path):
     """The `using name = type` that a file has for itself alone: (namespace, name) and the type. Two files may have the same."""
-    for around, declaration in declarations(plain(path.read_text())):
+    for around, declaration in all_declarations(path):
         found = re.fullmatch(r"using\s+(\w+)\s*=\s*(.*)", declaration, re.DOTALL)
         if found and "" in around:
             yield ("::".join(filter(None, around)), found.group(1)), " ".join(found.group(2).split())

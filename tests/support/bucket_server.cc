@@ -40,9 +40,10 @@ sys.stdin.read()
 os._exit(0)
 )";
 
+// What moto's server needs is looked for by names that need no import: one in moto would import
+// moto, a second of computing.
 const char* modules(BucketServer::Kind kind) {
-  return kind == BucketServer::Kind::kS3 ? "moto.moto_server.threaded_moto_server"
-                                         : "gcp_storage_emulator.server";
+  return kind == BucketServer::Kind::kS3 ? "moto, flask" : "gcp_storage_emulator.server";
 }
 
 std::string read_line(int fd) {

@@ -15,7 +15,7 @@ namespace {
 
 using Damage = std::function<void(std::string&, KeyedRng&)>;
 
-constexpr std::size_t kBlock = 512;
+constexpr std::size_t kTarBlock = 512;
 constexpr std::size_t kDeep = 100'000;
 
 std::size_t place_in(const std::string& data, KeyedRng& rng) {
@@ -168,25 +168,25 @@ void double_key(std::string& text, KeyedRng& rng) {
 }
 
 std::size_t any_block(const std::string& tar, KeyedRng& rng) {
-  return rng.below(std::max<std::size_t>(tar.size() / kBlock, 1)) * kBlock;
+  return rng.below(std::max<std::size_t>(tar.size() / kTarBlock, 1)) * kTarBlock;
 }
 
 void zero_block(std::string& tar, KeyedRng& rng) {
-  tar.replace(any_block(tar, rng), kBlock, kBlock, '\0');
+  tar.replace(any_block(tar, rng), kTarBlock, kTarBlock, '\0');
 }
 
-void lose_block(std::string& tar, KeyedRng& rng) { tar.erase(any_block(tar, rng), kBlock); }
+void lose_block(std::string& tar, KeyedRng& rng) { tar.erase(any_block(tar, rng), kTarBlock); }
 
 void double_block(std::string& tar, KeyedRng& rng) {
   const std::size_t at = any_block(tar, rng);
-  tar.insert(at, tar.substr(at, kBlock));
+  tar.insert(at, tar.substr(at, kTarBlock));
 }
 
 void swap_blocks(std::string& tar, KeyedRng& rng) {
   const std::size_t a = any_block(tar, rng);
   const std::size_t b = any_block(tar, rng);
   std::swap_ranges(tar.begin() + static_cast<std::ptrdiff_t>(a),
-                   tar.begin() + static_cast<std::ptrdiff_t>(a + kBlock),
+                   tar.begin() + static_cast<std::ptrdiff_t>(a + kTarBlock),
                    tar.begin() + static_cast<std::ptrdiff_t>(b));
 }
 
@@ -194,7 +194,7 @@ void second_archive(std::string& tar, KeyedRng&) { tar += std::string(tar); }
 
 std::vector<std::size_t> headers_of(const std::string& tar) {
   std::vector<std::size_t> headers;
-  for (std::size_t at = 0; at + kBlock <= tar.size(); at += kBlock) {
+  for (std::size_t at = 0; at + kTarBlock <= tar.size(); at += kTarBlock) {
     if (std::string_view(tar).substr(at + 257, 5) == "ustar") headers.push_back(at);
   }
   return headers;
@@ -202,7 +202,7 @@ std::vector<std::size_t> headers_of(const std::string& tar) {
 
 void put_checksum(std::string& tar, std::size_t header) {
   unsigned sum = 8 * ' ';
-  for (std::size_t i = 0; i < kBlock; ++i) {
+  for (std::size_t i = 0; i < kTarBlock; ++i) {
     if (i < 148 || i >= 156) sum += static_cast<unsigned char>(tar[header + i]);
   }
   for (std::size_t i = 0; i < 6; ++i) {

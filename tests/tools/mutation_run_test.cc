@@ -30,6 +30,16 @@ constexpr std::uint64_t kShardsARun = 10;
 constexpr std::size_t kSamples = 6;
 constexpr std::size_t kGigabyte = std::size_t{1024} * 1024 * 1024;
 
+struct Numbers {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+};
+
+/// Of `mutants` the first third is any run's, the others are the long suite's.
+Numbers numbers_of(std::uint64_t mutants) {
+  return is_long() ? Numbers{mutants / 3, mutants} : Numbers{0, mutants / 3};
+}
+
 class MutationRun : public ::testing::Test {
  protected:
   MutationRun() {
@@ -134,14 +144,16 @@ class MutationRun : public ::testing::Test {
 };
 
 TEST_F(MutationRun, ShardsBesideTheirIndexes) {
-  for (std::uint64_t first = 0; first < kMutants; first += kShardsARun) {
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t first = numbers.first; first < numbers.end; first += kShardsARun) {
     read_ten(first,
              [&](std::uint64_t number) { return std::pair(mutated_tar(tar_, number), index_); });
   }
 }
 
 TEST_F(MutationRun, IndexesBesideWholeShards) {
-  for (std::uint64_t first = 0; first < kMutants; first += kShardsARun) {
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t first = numbers.first; first < numbers.end; first += kShardsARun) {
     read_ten(first, [&](std::uint64_t number) {
       // Without its CRC-32 a damaged index reaches what is behind that.
       const std::string index = number % 4 == 0 ? index_ : without_seal(index_);
@@ -163,7 +175,8 @@ TEST_F(MutationRun, PackedShards) {
     write_file(dir_ / "packed.tar", packed);
     ASSERT_EQ(millrace({"index", "--force", dir_ / "packed.tar"}).status, 0);
     const std::string index = read_file(dir_ / "packed.tar.index.json");
-    for (std::uint64_t first = 0; first < kMutants / 2; first += kShardsARun) {
+    const Numbers numbers = numbers_of(kMutants / 2);
+    for (std::uint64_t first = numbers.first; first < numbers.end; first += kShardsARun) {
       read_ten(first, [&](std::uint64_t number) {
         return std::pair(mutated_pack(packed, number), index);
       });
@@ -173,7 +186,8 @@ TEST_F(MutationRun, PackedShards) {
 
 TEST_F(MutationRun, PackedShardsWithoutAnIndex) {
   const std::string packed = stored_zstd(tar_);
-  for (std::uint64_t number = 0; number < kMutants / 3; ++number) {
+  const Numbers numbers = numbers_of(kMutants / 3);
+  for (std::uint64_t number = numbers.first; number < numbers.end; ++number) {
     const std::string shard = dir_ / "packed.tar";
     write_file(shard, mutated_pack(packed, number));
     const std::string what = "packed shard " + std::to_string(number);
@@ -186,7 +200,8 @@ TEST_F(MutationRun, PackedShardsWithoutAnIndex) {
 TEST_F(MutationRun, Manifests) {
   const std::string manifest = read_file(dir_ / "a-manifest.json");
   const std::string path = dir_ / "b-manifest.json";
-  for (std::uint64_t number = 0; number < kMutants; ++number) {
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t number = numbers.first; number < numbers.end; ++number) {
     write_file(path, mutated_text(manifest, number));
     survive({number % 2 == 0 ? "order" : "verify", path}, "manifest " + std::to_string(number));
   }
@@ -199,7 +214,8 @@ TEST_F(MutationRun, Configurations) {
   const std::string train =
       "model = \"lenet\"\nsize = 28\nchannels = 1\nclasses = 10\nbatch-size = 4\n"
       "devices = 1\nmean = [0.5]\nstd = [0.5]\noptimizer = \"adam\"\nlr = 0.1\n";
-  for (std::uint64_t number = 0; number < kMutants; ++number) {
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t number = numbers.first; number < numbers.end; ++number) {
     const bool odd = number % 2 == 1;
     write_file(dir_ / "c.toml", mutated_text(odd ? train : order, number));
     std::vector<std::string> words = {"order", dir_ / "a-000000.tar"};
@@ -236,7 +252,8 @@ class RunMutants : public MutationRun {
 };
 
 TEST_F(RunMutants, AreDrawnAsAWholePage) {
-  for (std::uint64_t number = 0; number < kMutants; number += kRunsAPage) {
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t number = numbers.first; number < numbers.end; number += kRunsAPage) {
     std::vector<std::string> words = {"report", "--force", "-o", dir_ / "page.html"};
     for (std::uint64_t i = 0; i < kRunsAPage; ++i) words.push_back(mutant(number + i));
     const std::string what = "runs from " + std::to_string(number);
@@ -250,7 +267,8 @@ TEST_F(RunMutants, AreDrawnAsAWholePage) {
 TEST_F(RunMutants, OfTracesAreMergedOrRefused) {
   const std::string trace = read_file(dir_ / "t.json");
   const std::string start = trace.substr(0, trace.find('\n') + 1);
-  for (std::uint64_t number = 0; number < kMutants / 2; ++number) {
+  const Numbers numbers = numbers_of(kMutants / 2);
+  for (std::uint64_t number = numbers.first; number < numbers.end; ++number) {
     // Every other one in its first line, which says where the trace belongs.
     write_file(dir_ / "m.json", number % 2 == 0
                                     ? mutated_text(trace, number)
@@ -338,7 +356,8 @@ class CheckpointMutants : public MutationRun {
 };
 
 TEST_F(CheckpointMutants, AreEvaluatedOrResumedOrRefused) {
-  for (std::uint64_t number = 0; number < kMutants; ++number) {
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t number = numbers.first; number < numbers.end; ++number) {
     const std::string folder = mutant(number);
     const std::string what = "checkpoint " + std::to_string(number);
     if (number % 2 == 0) {

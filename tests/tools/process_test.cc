@@ -18,11 +18,18 @@ using ::testing::Not;
 
 std::string settings_of_openmp(std::map<std::string, std::string> environment) {
   environment["OMP_DISPLAY_ENV"] = "verbose";
-  return run_process({MILLRACE_PROGRAM, "train", "--help"}, {.environment = environment}).err;
+  return run_process({MILLRACE_PROGRAM, "train", "--summary"}, {.environment = environment}).err;
 }
 
 TEST(ShortWaits, AreAskedOfOpenMp) {
   EXPECT_THAT(settings_of_openmp({{"GOMP_SPINCOUNT", ""}}), HasSubstr("GOMP_SPINCOUNT = '1000'"));
+}
+
+TEST(ShortWaits, AreNotAskedForToShowTheHelp) {
+  const ProcessResult help =
+      run_process({MILLRACE_PROGRAM, "train", "--help"},
+                  {.environment = {{"GOMP_SPINCOUNT", ""}, {"OMP_DISPLAY_ENV", "verbose"}}});
+  EXPECT_EQ(count_of(help.err, "OPENMP DISPLAY ENVIRONMENT BEGIN"), 1U) << "it began once";
 }
 
 TEST(ShortWaits, AreTheUsersWhereTheUserSaysSo) {

@@ -118,7 +118,7 @@ TEST_F(TraceRun, ShowsThatDecodingIsSlow) {
 }
 
 TEST_F(TraceRun, ShowsThatReadingIsSlow) {
-  create("raw-%06d.tar", {"--count", "48", "--size", "512", "--format", "ppm", "--no-index"});
+  create("raw-%06d.tar", {"--count", "48", "--size", "256", "--format", "ppm", "--no-index"});
   ASSERT_EQ(run_process({"/usr/bin/python3", "-c",
                          "import bz2, sys; open(sys.argv[2], 'wb').write(bz2.compress("
                          "open(sys.argv[1], 'rb').read()))",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How many mutants of a shard Python's tarfile notices, beside what the wds tests print.
 
-    MILLRACE_MUTANTS=/tmp/m build/release/bin/wds_tests --gtest_filter='Mutants*'
+    MILLRACE_LONG=1 MILLRACE_MUTANTS=/tmp/m build/release/bin/wds_tests --gtest_filter='Mutants*'
     python3 tests/wds/mutants.py /tmp/m
 
 For each kind of damage: mutants, those that a plain loop over tarfile raises for ("tarfile"), and

@@ -262,10 +262,10 @@ TEST(SampleStream, OpenShardsTakeTurns) {
 }
 
 TEST(SampleStream, ContinuesExactlyWithAnyNumberOfOpenShards) {
-  const Set set = make_set(40, 3);
+  const Set set = make_set(20, 3);  // 250 samples in two streams
   for (const int open : {2, 3, 7, 100}) {
-    for (const std::int64_t buffer : {0, 100}) {
-      for (const std::uint64_t samples : {0U, 1000U}) {
+    for (const std::int64_t buffer : {0, 30}) {
+      for (const std::uint64_t samples : {0U, 280U}) {
         expect_continues_anywhere(
             set,
             {.shards = set.shards,
@@ -658,13 +658,13 @@ TEST(SampleStream, AnEpochOfSeveralPassesIsWebDatasets) {
 }
 
 TEST(SampleStream, ContinuesExactlyInAnyPass) {
-  const Set set = make_set(40, 3);  // 900 samples
+  const Set set = make_set(20, 3);  // 250 samples
   for (const Order order : {Order::kMillrace, Order::kWebDataset}) {
-    for (const std::int64_t buffer : {0, 100, 5000}) {
+    for (const std::int64_t buffer : {0, 30, 5000}) {
       expect_continues_anywhere(
           set, {.shards = set.shards,
                 .shuffle = {.shards = true, .buffer_samples = buffer, .seed = 8, .order = order},
-                .max_samples = 2000});
+                .max_samples = 560});
     }
   }
 }
