@@ -36,9 +36,7 @@ EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
   if (sums.stopped) processes.throw_stopped("the evaluation was stopped");
   EvalResult result{.values = {}, .samples = sums.samples(), .skipped = sums.skipped};
   detail::check_not_empty(processes, "the evaluation", result.samples, result.skipped);
-  result.values = input.objective.finish({.sums = std::span(sums.all).first(sums.all.size() - 1),
-                                          .samples = sums.all.back(),
-                                          .records = sums.all_records});
+  result.values = detail::measures_of(input.objective, sums.all, sums.all_records);
   check_measured(processes, options.weights,
                  detail::non_finite_text(sums.non_finite, result.samples, result.values));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

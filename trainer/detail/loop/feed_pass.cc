@@ -100,6 +100,12 @@ void reduce(EvaluationSums& sums, Collectives& group) {
 
 std::int64_t EvaluationSums::samples() const { return std::llround(all.back()); }
 
+NamedValues measures_of(const Objective& objective, const std::vector<double>& sums,
+                        std::span<const float> records) {
+  return objective.finish(
+      {.sums = std::span(sums).first(sums.size() - 1), .samples = sums.back(), .records = records});
+}
+
 std::string non_finite_text(std::int64_t non_finite, std::int64_t samples,
                             const NamedValues& values) {
   if (non_finite > 0)

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -88,6 +89,10 @@ struct EvaluationSums {
 
   std::int64_t samples() const;
 };
+
+/// The measures, from the objective's sums followed by the number of samples.
+NamedValues measures_of(const Objective& objective, const std::vector<double>& sums,
+                        std::span<const float> records = {});
 
 /// Why an evaluation's values cannot be used: "12 of 100 samples have outputs that are not finite",
 /// or its loss is not; empty if they can.
