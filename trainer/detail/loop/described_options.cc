@@ -36,7 +36,7 @@ constexpr auto kRun = SettingScope::kRun;
 constexpr auto kStart = SettingScope::kStart;
 
 /// What is kept is process 0's decision; how often all of them stop to save is not.
-void describe(const CheckpointOptions& options, std::vector<Setting>& settings) {
+void describe_checkpoints(const CheckpointOptions& options, std::vector<Setting>& settings) {
   const auto& [folder, save_last, save_best, monitor, every_steps, every, top_k] = options;
   Describer(settings, "checkpoint.").add("every_steps", every_steps, kStart);
 }
@@ -73,7 +73,7 @@ std::vector<Setting> describe(const TrainOptions& options) {
                     std::back_inserter(all));
   std::ranges::copy(component_settings(schedule, "schedule", kStart, "schedule"),
                     std::back_inserter(all));
-  describe(checkpoint, all);
+  describe_checkpoints(checkpoint, all);
   return all;
 }
 

@@ -8,7 +8,6 @@
 #include "trainer/detail/loop/epoch_report.h"
 #include "trainer/detail/loop/fit_start.h"
 #include "trainer/detail/store/checkpoint_folder.h"
-#include "trainer/detail/store/store_lock.h"
 #include "trainer/log_lines.h"
 
 namespace millrace::trainer::detail {

@@ -11,7 +11,7 @@
 #include "io/base/json.h"
 #include "pipeline/position.h"
 #include "trainer/detail/loop/fit_start.h"
-#include "trainer/detail/store/checkpoint_folder.h"
+#include "trainer/detail/store/store_lock.h"
 #include "trainer/detail/weight_ties.h"
 
 namespace millrace::trainer::detail {
