@@ -54,8 +54,9 @@ struct Layout {
   wds::StreamSpec spec(const wds::ShuffleOptions& shuffle) const {
     return {.shards = std::make_shared<const std::vector<std::string>>(urls),
             .shuffle = shuffle,
-            .counts = std::make_shared<const std::vector<std::uint64_t>>(kShards, kShardSamples),
-            .contents = contents};
+            .found = {.counts = std::make_shared<const std::vector<std::uint64_t>>(kShards,
+                                                                                   kShardSamples),
+                      .contents = contents}};
   }
 
   std::vector<std::string> urls;

@@ -258,7 +258,7 @@ DataIdentity identify(PipelineOptions options) {
     options.shards.insert(options.shards.end(), list.begin(), list.end());
   for (std::size_t i = 0; i < options.shards.size(); ++i) {
     ShardIdentity shard{.name = name_of(options.shards[i])};
-    if (options.counts && i < own) shard.samples = options.counts->at(i);
+    if (options.found.counts && i < own) shard.samples = options.found.counts->at(i);
     identity.shards.push_back(std::move(shard));
   }
   Lookup(options, identity.shards).run();

@@ -50,8 +50,8 @@ struct DataIdentity {
 
 /// Shards that complete others are behind these in the list.
 /// Of the pipeline that `options` describe, as given or as resolved; the numbers of samples are
-/// `options.counts`. A shard that cannot be read has its name alone; after a network fault other
-/// than NotFound no further shard is requested.
+/// `options.found.counts`. A shard that cannot be read has its name alone; after a network fault
+/// other than NotFound no further shard is requested.
 DataIdentity identify(PipelineOptions options);
 
 /// Whose two identities are: "saved" and "given", or "in process 0" and "in process 1".

@@ -92,10 +92,11 @@ wds::ScanOptions scan_options(const PipelineOptions& options) {
 void scan(PipelineOptions& options, Found& found) {
   std::vector<bool> wanted;
   for (const auto& count : found) wanted.push_back(!count);
-  options.scans = wds::scan_shards(*options.opener, options.shards, wanted, scan_options(options));
-  if (!options.scans) return;
+  options.found.scans =
+      wds::scan_shards(*options.opener, options.shards, wanted, scan_options(options));
+  if (!options.found.scans) return;
   for (std::size_t i = 0; i < found.size(); ++i)
-    if (wanted[i]) found[i] = (*options.scans)[i]->count;
+    if (wanted[i]) found[i] = (*options.found.scans)[i]->count;
 }
 
 /// Samples of each process in the first epoch when whole shards are divided; empty where a shard's
@@ -146,7 +147,7 @@ void find_counts(PipelineOptions& options) {
   if (!is_complete(found)) return say_cost(options);
   auto counts = std::make_shared<std::vector<std::uint64_t>>();
   for (const auto& count : found) counts->push_back(*count);
-  options.counts = std::move(counts);
+  options.found.counts = std::move(counts);
 }
 
 /// `samples`, `passes` times, at least once; the most that there can be if that is more.
@@ -159,12 +160,13 @@ std::uint64_t times(std::uint64_t samples, std::uint32_t passes) {
 /// In one pass through a set of a mix, whose first shard is number `first` of the list.
 std::uint64_t samples_of_part(const PipelineOptions& options, std::size_t first,
                               const MixOptions::Part& part) {
-  const auto shards = options.counts->begin() + static_cast<std::ptrdiff_t>(first);
+  const auto shards = options.found.counts->begin() + static_cast<std::ptrdiff_t>(first);
   const std::uint64_t own = part.range.of(std::accumulate(
       shards, shards + static_cast<std::ptrdiff_t>(part.num_shards), std::uint64_t{0}));
-  if (!options.selection) return own;
-  const std::uint64_t before = std::accumulate(options.counts->begin(), shards, std::uint64_t{0});
-  return options.selection->kept_in(before + part.range.skip, own);
+  if (!options.found.selection) return own;
+  const std::uint64_t before =
+      std::accumulate(options.found.counts->begin(), shards, std::uint64_t{0});
+  return options.found.selection->kept_in(before + part.range.skip, own);
 }
 
 /// Of an epoch of the mix, where EpochOptions::samples does not say it.
@@ -184,12 +186,13 @@ std::int64_t mixed_samples(const PipelineOptions& options) {
 /// Of all passes through the streams; nullopt where unknown.
 std::optional<std::int64_t> samples_of_passes(const PipelineOptions& options) {
   if (options.source) return options.source->num_samples();
-  if (!options.counts) return {};
+  if (!options.found.counts) return {};
   if (!options.mix.parts.empty()) return mixed_samples(options);
-  if (options.selection)
-    return static_cast<std::int64_t>(times(options.selection->draws(), options.epochs.passes));
-  const std::uint64_t own = options.range.of(
-      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0}));
+  if (options.found.selection)
+    return static_cast<std::int64_t>(
+        times(options.found.selection->draws(), options.epochs.passes));
+  const std::uint64_t own = options.range.of(std::accumulate(
+      options.found.counts->begin(), options.found.counts->end(), std::uint64_t{0}));
   return static_cast<std::int64_t>(times(own, options.epochs.passes));
 }
 
@@ -253,28 +256,28 @@ std::string uneven_text(const PipelineOptions& options, std::int64_t samples) {
 /// Where every sample lies, for the order that reads them by their place.
 void find_places(PipelineOptions& options) {
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
-  options.contents = wds::find_contents(
+  options.found.contents = wds::find_contents(
       *options.opener, options.shards,
       {.indexed = options.indexed, .scanned = scans(options), .scan = scan_options(options)});
   auto counts = std::make_shared<std::vector<std::uint64_t>>();
-  for (const auto& shard : options.contents->shards) counts->push_back(shard.count());
-  options.counts = std::move(counts);
+  for (const auto& shard : options.found.contents->shards) counts->push_back(shard.count());
+  options.found.counts = std::move(counts);
 }
 
 /// Which of them an epoch draws, and how often.
 void choose_samples(PipelineOptions& options) {
   const wds::ShuffleOptions& wanted = options.shuffle;
   const EpochOptions& epochs = options.epochs;
-  const std::uint64_t count = options.range.of(options.contents->count);
-  options.selection = wds::find_selection(
-      *options.opener, options.contents, wanted,
-      {.first = std::min(options.range.skip, options.contents->count),
+  const std::uint64_t count = options.range.of(options.found.contents->count);
+  options.found.selection = wds::find_selection(
+      *options.opener, options.found.contents, wanted,
+      {.first = std::min(options.range.skip, options.found.contents->count),
        .count = count,
        .draws = epochs.passes == 0 ? static_cast<std::uint64_t>(epochs.samples) : 0,
        .stop = options.stop});
   if (!wanted.where.empty())
     options.log.info(fmt::format("where '{}' keeps {} of {}", printable(wanted.where, 200),
-                                 options.selection->kept(), counted(count, "sample")));
+                                 options.found.selection->kept(), counted(count, "sample")));
   std::size_t first = 0;
   for (const MixOptions::Part& part : options.mix.parts) {
     if (samples_of_part(options, first, part) == 0)
@@ -288,7 +291,7 @@ void choose_samples(PipelineOptions& options) {
 
 /// In `count` shards of the list behind `first`, all of which are known.
 std::uint64_t samples_in(const PipelineOptions& options, std::size_t first, std::size_t count) {
-  const auto begin = options.counts->begin() + static_cast<std::ptrdiff_t>(first);
+  const auto begin = options.found.counts->begin() + static_cast<std::ptrdiff_t>(first);
   return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), std::uint64_t{0});
 }
 
@@ -300,20 +303,20 @@ void check_range(std::uint64_t samples, const wds::SampleRange& range) {
 }  // namespace
 
 PipelineOptions with_counts(PipelineOptions options) {
-  if (!options.joins.empty() && !options.joined)
-    options.joined = std::make_shared<const wds::Joins>(
+  if (!options.joins.empty() && !options.found.joins)
+    options.found.joins = std::make_shared<const wds::Joins>(
         options.shards, options.joins,
         options.shuffle.order == wds::Order::kPermutation ? wds::Joins::Keep::kAll
                                                           : wds::Joins::Keep::kOpen);
   if (!options.source && options.shuffle.order == wds::Order::kPermutation) {
-    if (!options.contents) find_places(options);
-    if (!options.selection && options.shuffle.chooses()) choose_samples(options);
+    if (!options.found.contents) find_places(options);
+    if (!options.found.selection && options.shuffle.chooses()) choose_samples(options);
     return options;
   }
   if (options.source || !divides_samples(options)) {
-    options.counts = nullptr;
-    options.scans = nullptr;
-  } else if (!options.counts) {
+    options.found.counts = nullptr;
+    options.found.scans = nullptr;
+  } else if (!options.found.counts) {
     find_counts(options);
   }
   return options;
@@ -371,7 +374,7 @@ void check_ranges(const PipelineOptions& options) {
   require(options.mix.parts.empty() || options.range.is_all(),
           "of a mix, what is skipped and taken is said of each set");
   require(!options.source, "samples are skipped and taken from shards, not from a source");
-  require(options.counts != nullptr,
+  require(options.found.counts != nullptr,
           "to skip and take samples, the number in each shard must be known, by an index or a "
           "scan, and the samples divided: neither resampling, splitters nor webdataset's order");
   if (!options.range.is_all())
@@ -392,7 +395,7 @@ void check_repeats(const PipelineOptions& options) {
                         "stream repeats its own samples, and some have none",
                         options.epochs.samples, streams, *own));
   }
-  if (!options.counts || options.mix.end != wds::MixEnd::kRepeat) return;
+  if (!options.found.counts || options.mix.end != wds::MixEnd::kRepeat) return;
   std::size_t first = 0;
   for (const MixOptions::Part& part : options.mix.parts) {
     require(part.range.of(samples_in(options, first, part.num_shards)) > 0,

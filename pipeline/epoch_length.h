@@ -15,12 +15,12 @@
 
 namespace millrace::pipeline {
 
-/// `options` with `counts` and `scans` as the pipeline will use them, if `counts` is null: from the
-/// indexes if `indexed` is set, from scans of the other shards if `scan` is; null where whole
-/// shards are divided among streams, and a warning says what it costs to do so without a scan. A
-/// damaged index whose count faults.samples_of does not know counts as none, or is a fault with
-/// faults.require_index. Clears `indexed` for shards on the network without indexes. Throws: as
-/// wds::indexed_counts() and wds::scan_shards().
+/// `options` with `found` as the pipeline will use it. The counts, unless they are given, come from
+/// the indexes if `indexed` is set, and from scans of the other shards if `scan` is; null where
+/// whole shards are divided among streams, and a warning says what it costs to do so without a
+/// scan. A damaged index whose count faults.samples_of does not know counts as none, or is a fault
+/// with faults.require_index. Clears `indexed` for shards on the network without indexes. Throws:
+/// as wds::indexed_counts() and wds::scan_shards().
 PipelineOptions with_counts(PipelineOptions options);
 
 /// Slots of a step of all devices of all processes.

@@ -1,8 +1,8 @@
 // The options of a pipeline, as plain structs.
 //
-// Shards (or the source), their counts, split, shuffle, epochs and batch size fix which sample is
-// in which slot; fields and fault policy what is made of it. ResourceOptions change how fast
-// batches come, never a bit of them.
+// Shards (or the source), their counts (PipelineOptions::found), split, shuffle, epochs and batch
+// size fix which sample is in which slot; fields and fault policy what is made of it.
+// ResourceOptions change how fast batches come, never a bit of them.
 #pragma once
 
 #include <array>
@@ -24,6 +24,7 @@
 #include "pipeline/position.h"
 #include "pipeline/sample_source.h"
 #include "wds/fault_ledger.h"
+#include "wds/found_shards.h"
 #include "wds/join.h"
 #include "wds/mix.h"
 #include "wds/sample_stream.h"
@@ -172,19 +173,10 @@ struct PipelineOptions {
   bool scan = true;
   /// The folder in which scans are kept (wds::default_scan_cache()); empty: they are not.
   std::string scan_cache = {};
-  /// Samples in each of `shards`. Null: from the indexes, when `indexed`, and from scans, when
-  /// `scan`.
-  std::shared_ptr<const std::vector<std::uint64_t>> counts = nullptr;
-  /// The scans that `counts` came from, one per shard, null where an index has the count. Found
-  /// with `counts`.
-  std::shared_ptr<const wds::ShardScans> scans = nullptr;
-  /// Order::kPermutation: what the shards hold, found with `counts`. Shards of which samples cannot
-  /// be read by their place (compressed, damaged, pipes, without index or scan) are refused.
-  std::shared_ptr<const wds::SetContents> contents = nullptr;
-  /// What `shuffle` chooses of `contents`, found with `counts`.
-  std::shared_ptr<const wds::SampleSelection> selection = nullptr;
-  /// `joins`, found with `counts`.
-  std::shared_ptr<const wds::Joins> joined = nullptr;
+  /// What is known of `shards`, not said by anybody: with_counts() fills it in, by the indexes when
+  /// `indexed` and by scans when `scan`; the pipeline does, if nobody has. `found.counts` may be
+  /// given.
+  wds::FoundShards found = {};
   /// Null: a UrlOpener with default options.
   std::shared_ptr<const io::Opener> opener = nullptr;
   /// Ends the pipeline: next() throws Cancelled.

@@ -18,12 +18,8 @@ wds::StreamSpec stream_spec(const PipelineOptions& options) {
           .passes = options.epochs.passes,
           .processes = seeded_for > 0 ? seeded_for : options.split.topology.processes,
           .indexed = options.indexed,
-          .counts = options.counts,
           .range = options.range,
-          .scans = options.scans,
-          .contents = options.contents,
-          .selection = options.selection,
-          .joins = options.joined,
+          .found = options.found,
           .process_splitter = options.split.process_splitter,
           .worker_splitter = options.split.worker_splitter};
 }

@@ -162,7 +162,7 @@ class BenchCommand final : public Command {
          .order = order_.chosen(),
          .training = true},
         choice_, run_, read_, context);
-    log_balance(num_indexes_of(options), context.log);
+    log_balance(options.found.num_indexed(), context.log);
     options.epochs.count = 0;
     if (stage_ != "train") options.fields.resize(1);
     if (multi_crop_.is_given()) options.fields = view_fields();

@@ -113,7 +113,7 @@ class EvalCommand final : public Command {
           {.shards = read_.shards(), .joins = read_.joined(), .order = order_.chosen()}, choice,
           run_, read_, context);
     });
-    log_balance(num_indexes_of(options), context.log);
+    log_balance(options.found.num_indexed(), context.log);
     trainer::LoaderFeed feed(std::move(options), devices);
     LimitedFeed limited(feed, limit_, run_.topology);
     trainer::TerminalLine* terminal = is_first ? context.terminal : nullptr;

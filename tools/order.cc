@@ -146,9 +146,9 @@ class OrderCommand final : public Command {
     options = pipeline::with_counts(std::move(options));
     pipeline::check_ranges(options);
     pipeline::check_repeats(options);
-    if (!options.counts && !order_.chosen().epochs.resampled)
+    if (!options.found.counts && !order_.chosen().epochs.resampled)
       wds::check_enough_shards(options.shards.size(), options.split);
-    log_balance(num_indexes_of(options), context.log);
+    log_balance(options.found.num_indexed(), context.log);
     return options;
   }
 

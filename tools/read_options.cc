@@ -9,7 +9,6 @@
 #include "io/local_path.h"
 #include "tools/option_settings.h"
 #include "wds/parquet_shard.h"
-#include "wds/sample_access.h"
 #include "wds/shard_index.h"
 #include "wds/shard_name.h"
 #include "wds/shard_spec.h"
@@ -96,16 +95,6 @@ wds::FaultPolicy ReadOptions::policy() const {
   wds::FaultPolicy policy = faults.policy();
   policy.samples_of = lists.samples_of();
   return policy;
-}
-
-std::size_t num_indexes_of(const pipeline::PipelineOptions& options) {
-  if (!options.counts) return 0;
-  if (options.contents) {
-    const auto indexed = [](const auto& shard) { return shard.index != nullptr; };
-    return static_cast<std::size_t>(std::ranges::count_if(options.contents->shards, indexed));
-  }
-  if (!options.scans) return options.counts->size();
-  return static_cast<std::size_t>(std::ranges::count(*options.scans, nullptr));
 }
 
 void log_balance(std::size_t num_indexes, const Log& log) {

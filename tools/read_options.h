@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "io/base/log.h"
-#include "pipeline/options.h"
 #include "tools/fault_options.h"
 #include "tools/network_options.h"
 #include "tools/shard_lists.h"
@@ -85,8 +84,6 @@ class ReadOptions {
   void check_specs(const std::vector<std::string>& these) const;
 };
 
-/// The number of shards whose indexes say how samples are divided; 0 if whole shards are divided.
-std::size_t num_indexes_of(const pipeline::PipelineOptions& options);
 /// Logs that streams are balanced; nothing for 0 indexes.
 void log_balance(std::size_t num_indexes, const Log& log);
 

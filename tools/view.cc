@@ -268,7 +268,7 @@ class ViewCommand final : public Command {
     wds::StreamSpec spec{.shards = std::move(shards),
                          .num_streams = static_cast<int>(streams_wanted)};
     if (const auto joins = read_.joined(); !joins.empty())
-      spec.joins = std::make_shared<const wds::Joins>(*spec.shards, joins);
+      spec.found.joins = std::make_shared<const wds::Joins>(*spec.shards, joins);
     if (shuffle_)
       spec.shuffle = {.shards = true, .buffer_samples = kSheetShuffle, .seed = *shuffle_};
     std::vector<StreamCursor> streams;

@@ -5,7 +5,7 @@
 // wherever in that shard it lies; a sample without one stays as it is, and samples that only the
 // further shards have are not used. Order, streams and positions are those of the set alone.
 //
-//   spec.joins = std::make_shared<const Joins>(*spec.shards, std::vector{captions, boxes});
+//   spec.found.joins = std::make_shared<const Joins>(*spec.shards, std::vector{captions, boxes});
 //
 // A further shard is found its way in by its index, and checked against it; without one, by its
 // headers, which are read whenever no stream has it open. Faults in it cost the samples they hit.

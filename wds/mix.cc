@@ -106,9 +106,9 @@ Numbers taken_in(const Numbers& weights, std::uint64_t first, std::uint64_t step
 /// In all passes; of a set without end 0, because each of its streams draws for itself.
 std::uint64_t samples_in_passes(const StreamSpec& spec) {
   if (spec.resampled) return 0;
-  require(spec.counts != nullptr, "a mix needs the number of samples in each shard");
-  const std::uint64_t own =
-      spec.selection ? spec.selection->draws() : spec.range.of(sum_of(*spec.counts));
+  require(spec.found.counts != nullptr, "a mix needs the number of samples in each shard");
+  const std::uint64_t own = spec.found.selection ? spec.found.selection->draws()
+                                                 : spec.range.of(sum_of(*spec.found.counts));
   return own * std::max<std::uint32_t>(1, spec.passes);
 }
 

@@ -1,7 +1,7 @@
 // sample_counts: how many samples each shard has, for streams of equal length and to count what is
 // lost.
 //
-//   spec.counts = sample_counts(opener, *spec.shards);  // null: divide whole shards
+//   spec.found.counts = sample_counts(opener, *spec.shards);  // null: divide whole shards
 //
 // Threads: free functions, callable from any thread.
 #pragma once

@@ -24,9 +24,9 @@
 #include "io/base/words.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
+#include "wds/found_shards.h"
 #include "wds/sample.h"
 #include "wds/shard_reader.h"
-#include "wds/shard_scan.h"
 #include "wds/split.h"
 #include "wds/stream_position.h"
 
@@ -36,7 +36,7 @@ namespace millrace::wds {
 /// for bit as WebDataset 1.0.2 (division, then CPython's shuffles).
 /// kPermutation is an exact shuffle of all samples without a buffer: slot j is number j of a
 /// permutation keyed by (seed, epoch), whatever the number of streams, and each sample is read by
-/// its place; it needs StreamSpec::contents, and of ShuffleOptions the seed alone applies.
+/// its place; it needs FoundShards::contents, and of ShuffleOptions the seed alone applies.
 enum class Order { kMillrace, kWebDataset, kPermutation };
 inline constexpr std::array<Word<Order>, 3> kOrderWords = {{{"millrace", Order::kMillrace},
                                                             {"webdataset", Order::kWebDataset},
@@ -87,10 +87,6 @@ struct ShuffleOptions {
   bool chooses() const { return !where.empty() || !balance.empty() || !weight.empty(); }
 };
 
-class Joins;
-class SampleSelection;
-struct SetContents;
-
 /// Some of a list's samples, in the list's order: `take` of them behind the first `skip`.
 struct SampleRange {
   std::uint64_t skip = 0;
@@ -113,37 +109,26 @@ struct StreamSpec {
   bool resampled = false;
   /// Length of the stream's epoch: the stream repeats or stops early to give exactly this many
   /// samples. 0: one pass. No sample repeats before all were seen: the shuffle buffer is emptied
-  /// between two passes. With `counts`, a set of fewer samples than streams goes on, as for
+  /// between two passes. With `found.counts`, a set of fewer samples than streams goes on, as for
   /// `passes`.
   std::uint64_t max_samples = 0;
   /// Passes over the samples, in each of which the shards come in the same order and the shuffle
   /// buffer draws anew: as WebDataset's repeat(n). With `max_samples`, which they may end before,
-  /// as its slice(). 0: one, or as many as `max_samples` takes. With `counts`, each pass goes
-  /// on where the one before ended (passes_go_on()); else a stream has the same samples in all of
-  /// them.
+  /// as its slice(). 0: one, or as many as `max_samples` takes. With `found.counts`, each pass
+  /// goes on where the one before ended (passes_go_on()); else a stream has the same samples in all
+  /// of them.
   std::uint32_t passes = 0;
   /// For splitters and for kWebDataset's seed of resampled streams: process = stream mod processes.
   int processes = 1;
   /// Looks for each shard's index and checks every sample against it. A shard whose index is
   /// damaged is read without it, the same samples in the same order, with a warning.
   bool indexed = false;
-  /// Samples in each of `shards`, from sample_counts() or a manifest. If set, kMillrace divides
-  /// samples, not shards: streams differ by at most one sample. A shard that is cut and has neither
-  /// a usable index nor a scan is read from its beginning by each of its streams.
-  std::shared_ptr<const std::vector<std::uint64_t>> counts = {};
-  /// The part of the list that is the epoch's, before anything is shuffled. Requires `counts`, or
-  /// `contents`, unless it is all.
+  /// The part of the list that is the epoch's, before anything is shuffled. Requires
+  /// `found.counts`, or `found.contents`, unless it is all.
   SampleRange range = {};
-  /// The scans of those `shards` whose `counts` came from one: a piece that begins in mid-shard is
-  /// then sought without an index.
-  std::shared_ptr<const ShardScans> scans = {};
-  /// kPermutation: what `shards` hold, from find_contents().
-  std::shared_ptr<const SetContents> contents = {};
-  /// kPermutation: what ShuffleOptions chooses of them; null: each sample of the range once.
-  std::shared_ptr<const SampleSelection> selection = {};
-  /// Shards that complete the samples of `shards`; null: none.
-  std::shared_ptr<const Joins> joins = {};
-  /// As in SplitOptions; if one is set, whole shards are divided regardless of `counts`.
+  /// Of `shards`.
+  FoundShards found = {};
+  /// As in SplitOptions; if one is set, whole shards are divided regardless of `found.counts`.
   ShardSplitter process_splitter = {};
   ShardSplitter worker_splitter = {};
   /// How each shard is read; `offset` and `stop` are set by the stream.
@@ -174,7 +159,7 @@ struct SampleBlock {
 };
 
 /// The urls of one stream this epoch, in reading order. Requires: not resampled. Throws:
-/// InvalidArgument if `counts` does not match the shards, or a splitter leaves the stream without
+/// InvalidArgument if the counts do not match the shards, or a splitter leaves the stream without
 /// shards.
 std::vector<std::string> stream_shards(const StreamSpec& spec);
 

@@ -6,7 +6,7 @@
 // Checksums are not in it, so a scan is no index and nothing is checked against it.
 //
 //   const SetScan scan = scan_shards(opener, shards, {.cache = default_scan_cache()});
-//   spec.counts = scan.counts();  spec.scans = scan.shards;
+//   spec.found.counts = scan.counts();  spec.found.scans = scan.shards;
 //
 // Damage is no fault here: it is counted as the samples that it costs a reader, at least one, and
 // the reader reports it. A scan is kept in the cache folder, a file per shard, and is used as long

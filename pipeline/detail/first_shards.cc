@@ -20,7 +20,8 @@ void add_first(wds::StreamSpec spec, const std::vector<int>& streams,
                std::vector<std::string>& found) {
   constexpr std::uint64_t kAlike = 1 << 20;
   constexpr std::size_t kFirst = 2;
-  spec.counts = std::make_shared<const std::vector<std::uint64_t>>(spec.shards->size(), kAlike);
+  spec.found.counts =
+      std::make_shared<const std::vector<std::uint64_t>>(spec.shards->size(), kAlike);
   for (const int stream : streams) {
     if (spec.stream = stream - 1; spec.stream >= 0)
       found.push_back(wds::stream_shards(spec).back());
@@ -44,7 +45,7 @@ std::vector<std::size_t> sizes_of_sets(const PipelineOptions& options) {
 std::vector<std::string> first_shards(const PipelineOptions& options) {
   if (options.resume || !options.range.is_all()) return {};
   wds::StreamSpec spec = stream_spec(options);
-  spec.scans = nullptr;
+  spec.found.scans = nullptr;
   std::vector<int> streams = wds::streams_of_process(options.split);
   streams.resize(std::min(streams.size(), kMostStreamsAhead));
   std::vector<std::string> found;

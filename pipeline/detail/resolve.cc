@@ -65,7 +65,7 @@ void check_splitters(const PipelineOptions& options) {
 void check_split(const PipelineOptions& options) {
   if (options.split.process_splitter || options.split.worker_splitter) {
     check_splitters(options);
-  } else if (!options.epochs.resampled && !options.counts) {
+  } else if (!options.epochs.resampled && !options.found.counts) {
     wds::check_enough_shards(options.shards.size(), options.split);
   }
 }
@@ -115,9 +115,9 @@ void check_seeds(const PipelineOptions& options) {
 }
 
 void check_counts(const PipelineOptions& options) {
-  require(options.mix.parts.empty() || options.counts || options.epochs.resampled,
+  require(options.mix.parts.empty() || options.found.counts || options.epochs.resampled,
           "a mix needs the number of samples in each shard: index them, or let them be scanned");
-  require(!options.counts || options.counts->size() == options.shards.size(),
+  require(!options.found.counts || options.found.counts->size() == options.shards.size(),
           "counts: there must be one number per shard");
 }
 
@@ -227,10 +227,10 @@ std::size_t contents_bytes(const PipelineOptions& options) {
   constexpr std::size_t kIndexedBytes = 256;
   constexpr std::size_t kScannedBytes = 4;
   std::size_t bytes = 0;
-  if (!options.contents) return bytes;
-  for (const auto& shard : options.contents->shards)
+  if (!options.found.contents) return bytes;
+  for (const auto& shard : options.found.contents->shards)
     bytes += shard.count() * (shard.index ? kIndexedBytes : kScannedBytes);
-  if (options.selection) bytes += options.selection->num_bytes();
+  if (options.found.selection) bytes += options.found.selection->num_bytes();
   return bytes;
 }
 
@@ -238,8 +238,8 @@ std::size_t contents_bytes(const PipelineOptions& options) {
 std::size_t join_bytes(const PipelineOptions& options) {
   constexpr std::size_t kEntryBytes = 256;
   std::uint64_t most = 0;
-  if (options.counts && !options.counts->empty())
-    most = *std::max_element(options.counts->begin(), options.counts->end());
+  if (options.found.counts && !options.found.counts->empty())
+    most = *std::max_element(options.found.counts->begin(), options.found.counts->end());
   std::size_t bytes = 0;
   for (const std::vector<std::string>& list : options.joins)
     bytes += reader_bytes(list) + most * kEntryBytes;
@@ -370,13 +370,13 @@ std::string range_text(const wds::SampleRange& range) {
 
 /// The same of any set of a mix.
 bool mix_passes_go_on(const PipelineOptions& options, wds::StreamSpec spec) {
-  if (!options.counts || options.mix.end != wds::MixEnd::kRepeat) return false;
+  if (!options.found.counts || options.mix.end != wds::MixEnd::kRepeat) return false;
   spec.max_samples = 1;
   spec.passes = 0;
-  auto counts = options.counts->begin();
+  auto counts = options.found.counts->begin();
   for (const MixOptions::Part& part : options.mix.parts) {
     const auto end = counts + static_cast<std::ptrdiff_t>(part.num_shards);
-    spec.counts = std::make_shared<const std::vector<std::uint64_t>>(counts, end);
+    spec.found.counts = std::make_shared<const std::vector<std::uint64_t>>(counts, end);
     spec.range = part.range;
     if (wds::passes_go_on(spec)) return true;
     counts = end;
@@ -400,13 +400,13 @@ std::string mix_text(const MixOptions& mix) {
 
 /// Whether streams have other samples than their share of one pass, pass after pass.
 bool passes_go_on(const PipelineOptions& options) {
-  if (options.source || options.selection) return false;
+  if (options.source || options.found.selection) return false;
   wds::StreamSpec spec = stream_spec(options);
   if (!options.mix.parts.empty()) return mix_passes_go_on(options, spec);
   spec.max_samples = static_cast<std::uint64_t>(options.epochs.samples);
   if (!wds::passes_go_on(spec)) return false;
   const std::uint64_t all =
-      std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0});
+      std::accumulate(options.found.counts->begin(), options.found.counts->end(), std::uint64_t{0});
   return global_samples_per_epoch(options).value_or(0) >
          static_cast<std::int64_t>(options.range.of(all));
 }
@@ -468,8 +468,8 @@ std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_fa
   for (const std::string& shard : options.shards) names += base_name(shard) + '\n';
   facts.emplace_back("shards",
                      fmt::format("{} (names {})", options.shards.size(), short_digest(names)));
-  if (options.counts) {
-    const auto& counts = *options.counts;
+  if (options.found.counts) {
+    const auto& counts = *options.found.counts;
     facts.emplace_back(
         "samples of the shards",
         fmt::format("{} ({})", std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}),
@@ -485,7 +485,7 @@ using NamedOptions = std::vector<std::pair<std::string, std::string>>;
 std::uint64_t fingerprint_of(const NamedOptions& list, const PipelineOptions& options) {
   std::string text;
   for (const auto& [name, value] : list) text += fmt::format("{} {}\n", name, value);
-  if (options.counts) text += fmt::format("|{}", fmt::join(*options.counts, " "));
+  if (options.found.counts) text += fmt::format("|{}", fmt::join(*options.found.counts, " "));
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
   for (const std::string& shard : options.shards) {
@@ -512,12 +512,12 @@ std::uint64_t earlier_fingerprint(const PipelineOptions& options) {
 
 std::int64_t set_samples(const PipelineOptions& options) {
   if (options.source) return options.source->num_samples().value_or(0);
-  if (!options.counts) return 0;
+  if (!options.found.counts) return 0;
   std::uint64_t sum = 0;
   if (options.mix.parts.empty())
-    return static_cast<std::int64_t>(options.range.of(
-        std::accumulate(options.counts->begin(), options.counts->end(), std::uint64_t{0})));
-  auto counts = options.counts->begin();
+    return static_cast<std::int64_t>(options.range.of(std::accumulate(
+        options.found.counts->begin(), options.found.counts->end(), std::uint64_t{0})));
+  auto counts = options.found.counts->begin();
   for (const MixOptions::Part& part : options.mix.parts) {
     const auto end = counts + static_cast<std::ptrdiff_t>(part.num_shards);
     sum += part.range.of(std::accumulate(counts, end, std::uint64_t{0}));

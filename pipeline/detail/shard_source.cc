@@ -82,16 +82,17 @@ std::vector<wds::MixPart> ShardSource::parts_of_mix() const {
   std::size_t first = 0;
   for (const MixOptions::Part& part : mix_.parts) {
     wds::StreamSpec spec = spec_;
+    const wds::FoundShards& all = spec_.found;
     spec.shards = piece(spec_.shards, first, part.num_shards);
-    spec.counts = piece(spec_.counts, first, part.num_shards);
-    spec.scans = piece(spec_.scans, first, part.num_shards);
+    spec.found.counts = piece(all.counts, first, part.num_shards);
+    spec.found.scans = piece(all.scans, first, part.num_shards);
     spec.range = part.range;
     spec.max_samples = 0;
-    if (spec_.contents) spec.contents = contents_piece(*spec_.contents, first, part.num_shards);
-    if (spec_.selection) {
-      const std::uint64_t before = spec_.contents->shards[first].first;
-      spec.selection = spec_.selection->part(before + part.range.skip,
-                                             part.range.of(spec.contents->count), before);
+    if (all.contents) spec.found.contents = contents_piece(*all.contents, first, part.num_shards);
+    if (all.selection) {
+      const std::uint64_t before = all.contents->shards[first].first;
+      spec.found.selection = all.selection->part(before + part.range.skip,
+                                                 part.range.of(spec.found.contents->count), before);
     }
     parts.push_back({.spec = std::move(spec), .weight = part.weight});
     first += part.num_shards;

@@ -188,7 +188,7 @@ TEST(BalancedStreams, WhereOneShardHasNoIndexWholeShardsAreDividedAndTheOthersCh
   const CountedShards shards({6, 6, 6});
   std::filesystem::remove(shards.index(0));
   Pipeline pipeline = builder_of(shards).split({.workers = 3}).scan(false).build();
-  EXPECT_EQ(pipeline.options().counts, nullptr);
+  EXPECT_EQ(pipeline.options().found.counts, nullptr);
   EXPECT_EQ(keys_of(pipeline).size(), 18U);
   std::string bytes = testing::read_file(shards.path(2));
   bytes[512] ^= 1;
@@ -324,7 +324,7 @@ TEST(BalancedStreams, ADamagedIndexCostsNoSample) {
   Pipeline scanned = builder_of(shards).split({.workers = 3}).build();
   EXPECT_EQ(keys_of(scanned), expected);
   Pipeline whole = builder_of(shards).split({.workers = 3}).scan(false).build();
-  EXPECT_EQ(whole.options().counts, nullptr);
+  EXPECT_EQ(whole.options().found.counts, nullptr);
   EXPECT_EQ(keys_of(whole).size(), 51U);
   const wds::FaultPolicy listed{.samples_of = [](const std::string&) { return 30; }};
   Pipeline balanced = builder_of(shards).split({.workers = 3}).faults(listed).build();

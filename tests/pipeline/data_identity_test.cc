@@ -181,9 +181,9 @@ TEST(DataIdentity, AsksNoServerThatIsDownForEveryShard) {
 TEST(DataIdentity, CountsOfSamplesAreCompared) {
   const TempDir dir;
   PipelineOptions options = of_shards(dir, {"a.tar"});
-  options.counts = std::make_shared<const std::vector<std::uint64_t>>(1, 50);
+  options.found.counts = std::make_shared<const std::vector<std::uint64_t>>(1, 50);
   const auto saved = through_json(identify(options));
-  options.counts = std::make_shared<const std::vector<std::uint64_t>>(1, 51);
+  options.found.counts = std::make_shared<const std::vector<std::uint64_t>>(1, 51);
   EXPECT_EQ("shard a.tar: 50 samples saved, 51 samples given",
             content_difference(saved, identify(options)));
 }

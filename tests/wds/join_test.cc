@@ -60,7 +60,7 @@ struct Captioned {
     StreamSpec spec{.shards = std::make_shared<const Strings>(shards),
                     .shuffle = shuffle,
                     .indexed = true,
-                    .joins = std::make_shared<const Joins>(shards, Lists{others})};
+                    .found = {.joins = std::make_shared<const Joins>(shards, Lists{others})}};
     spec.shard.suffixes = suffixes;
     ledger = std::make_unique<FaultLedger>(std::move(policy));
     SampleStream stream(std::move(spec), opener, *ledger);
@@ -106,7 +106,7 @@ TEST(Joins, SayFromWhichShardAFieldIs) {
   const Joins joins(set.shards, Lists{set.others});
   EXPECT_THAT(joins.of("1.tar"), ElementsAre("t1.tar"));
   StreamSpec spec{.shards = std::make_shared<const Strings>(set.shards),
-                  .joins = std::make_shared<const Joins>(set.shards, Lists{set.others})};
+                  .found = {.joins = std::make_shared<const Joins>(set.shards, Lists{set.others})}};
   FaultLedger ledger;
   SampleStream stream(spec, set.opener, ledger);
   Sample sample;
@@ -119,7 +119,7 @@ TEST(Joins, KeepThePositionOfTheSetAlone) {
   Captioned set;
   StreamSpec spec{.shards = std::make_shared<const Strings>(set.shards),
                   .shuffle = {.buffer_samples = 3, .seed = 4},
-                  .joins = std::make_shared<const Joins>(set.shards, Lists{set.others})};
+                  .found = {.joins = std::make_shared<const Joins>(set.shards, Lists{set.others})}};
   const Strings whole = set.read({}, spec.shuffle);
   for (std::size_t at = 0; at < whole.size(); ++at) {
     FaultLedger ledger;
@@ -141,10 +141,11 @@ TEST(Joins, CountInTheShuffleBufferWhetherReadOrListed) {
   Captioned set;
   for (const char* url : {"0.tar", "1.tar", "t0.tar", "t1.tar"}) set.index(url);
   const auto keys = [&](bool listed, Strings suffixes) {
-    StreamSpec spec{.shards = std::make_shared<const Strings>(set.shards),
-                    .shuffle = {.buffer_samples = 6, .buffer_bytes = 40, .seed = 3},
-                    .indexed = true,
-                    .joins = std::make_shared<const Joins>(set.shards, Lists{set.others})};
+    StreamSpec spec{
+        .shards = std::make_shared<const Strings>(set.shards),
+        .shuffle = {.buffer_samples = 6, .buffer_bytes = 40, .seed = 3},
+        .indexed = true,
+        .found = {.joins = std::make_shared<const Joins>(set.shards, Lists{set.others})}};
     spec.shard.listed = listed;
     spec.shard.suffixes = std::move(suffixes);
     FaultLedger ledger;

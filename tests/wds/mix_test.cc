@@ -38,7 +38,7 @@ class Sets {
           {.spec = {.shards = shards_[i],
                     .shuffle = {.shards = buffer > 0, .buffer_samples = buffer, .seed = 4},
                     .passes = passes,
-                    .counts = counts_[i]},
+                    .found = {.counts = counts_[i]}},
            .weight = weights[i]});
     return all;
   }
@@ -256,7 +256,7 @@ TEST(Mix, ResampledSetsHaveNoEndAndTheirShares) {
   std::vector<MixPart> parts = sets.parts({0.75, 0.25}, 9);
   for (MixPart& part : parts) {
     part.spec.resampled = true;
-    part.spec.counts = nullptr;
+    part.spec.found.counts = nullptr;
   }
   const auto open = [&](const StreamPosition* start, FaultLedger& ledger) {
     return MixedStream({.parts = parts, .samples = MixedStream::kNoEnd}, start, sets.opener(),

@@ -90,7 +90,7 @@ class ParquetShard : public ::testing::Test {
   StreamSpec spec_of(const Strings& shards, int streams) const {
     return {.shards = std::make_shared<const Strings>(shards),
             .num_streams = streams,
-            .counts = sample_counts(opener_, shards)};
+            .found = {.counts = sample_counts(opener_, shards)}};
   }
 
   const io::UrlOpener opener_;
@@ -145,8 +145,8 @@ TEST_F(ParquetShard, TheNameChoosesColumnsAndKeys) {
 TEST_F(ParquetShard, StreamsDivideItsRowsAndGoOnAnywhere) {
   for (const int streams : {1, 3}) {
     StreamSpec spec = spec_of({path("a.parquet"), path("b.parquet")}, streams);
-    ASSERT_TRUE(spec.counts);
-    EXPECT_THAT(*spec.counts, ElementsAre(23U, 7U));
+    ASSERT_TRUE(spec.found.counts);
+    EXPECT_THAT(*spec.found.counts, ElementsAre(23U, 7U));
     spec.shuffle.buffer_samples = 4;
     Strings keys;
     for (spec.stream = 0; spec.stream < streams; ++spec.stream) {
@@ -287,7 +287,7 @@ Strings second_stream(const io::Opener& opener, const std::string& url, bool res
                   .shuffle = {.buffer_samples = 6, .seed = 5},
                   .num_streams = 2,
                   .stream = 1,
-                  .counts = sample_counts(opener, shards)};
+                  .found = {.counts = sample_counts(opener, shards)}};
   spec.shard.suffixes = {"jpg"};
   FaultLedger ledger;
   SampleStream stream(spec, opener, ledger);

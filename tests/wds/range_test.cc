@@ -56,9 +56,9 @@ struct Numbered {
                     .num_streams = streams,
                     .passes = passes,
                     .indexed = true,
-                    .counts = std::make_shared<const std::vector<std::uint64_t>>(counts),
                     .range = range,
-                    .contents = contents};
+                    .found = {.counts = std::make_shared<const std::vector<std::uint64_t>>(counts),
+                              .contents = contents}};
     Strings found;
     std::size_t least = 1000;
     std::size_t most = 0;

@@ -58,7 +58,7 @@ struct AccessSet {
   StreamSpec spec() const {
     return {.shards = std::make_shared<const Strings>(shards),
             .shuffle = {.seed = 5, .order = Order::kPermutation},
-            .contents = find_contents(opener, shards)};
+            .found = {.contents = find_contents(opener, shards)}};
   }
   MemoryOpener opener;
   Strings shards;

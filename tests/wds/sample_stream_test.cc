@@ -312,8 +312,8 @@ TEST(SampleStream, WithIndexesStreamsDifferByAtMostOneSample) {
                           .shuffle = {.shards = true, .buffer_samples = 5, .seed = 2},
                           .num_streams = streams,
                           .indexed = true,
-                          .counts = sample_counts(set.opener, *set.shards)};
-    ASSERT_NE(spec.counts, nullptr);
+                          .found = {.counts = sample_counts(set.opener, *set.shards)}};
+    ASSERT_NE(spec.found.counts, nullptr);
     const std::set<std::size_t> lengths = expect_each_once(set, spec);
     EXPECT_LE(*lengths.rbegin() - *lengths.begin(), 1U) << streams;
   }
@@ -327,7 +327,7 @@ TEST(SampleStream, ContinuesInTheMiddleOfAPiece) {
                                   .num_streams = 2,
                                   .stream = 1,
                                   .indexed = true,
-                                  .counts = sample_counts(set.opener, *set.shards)});
+                                  .found = {.counts = sample_counts(set.opener, *set.shards)}});
 }
 
 TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
@@ -376,7 +376,7 @@ TEST(SampleStream, ADamagedIndexCostsNothingOfItsShard) {
                       .shuffle = {.shards = true, .buffer_samples = 5, .seed = 2},
                       .num_streams = streams,
                       .indexed = true,
-                      .counts = counts};
+                      .found = {.counts = counts}};
       FaultLedger ledger({.on_fault = OnFault::kFail});
       expect_each_once(set, spec, ledger);
       EXPECT_GE(ledger.warnings(), 1U);
@@ -397,12 +397,12 @@ TEST(SampleStream, ContinuesInPiecesOfSeveralOpenShards) {
                   .shuffle = {.shards = true, .buffer_samples = 20, .open_shards = 3, .seed = 2},
                   .num_streams = 3,
                   .indexed = true,
-                  .counts = sample_counts(set.opener, *set.shards)};
+                  .found = {.counts = sample_counts(set.opener, *set.shards)}};
   expect_each_once(set, spec);
   for (spec.stream = 0; spec.stream < 3; ++spec.stream) expect_continues_anywhere(set, spec);
   StreamSpec scanned = spec;
   scanned.indexed = false;
-  scanned.scans = scan_shards(set.opener, *set.shards, std::vector<bool>(5, true));
+  scanned.found.scans = scan_shards(set.opener, *set.shards, std::vector<bool>(5, true));
   for (spec.stream = scanned.stream = 0; spec.stream < 3; ++spec.stream, ++scanned.stream) {
     EXPECT_EQ(all_keys(set, scanned), all_keys(set, spec));
     expect_continues_anywhere(set, scanned);
@@ -416,7 +416,7 @@ TEST(SampleStream, ContinuesInAPieceWhoseIndexIsDamaged) {
                   .shuffle = {.shards = true, .buffer_samples = 20, .seed = 2},
                   .num_streams = 4,
                   .indexed = true,
-                  .counts = sample_counts(set.opener, *set.shards)};
+                  .found = {.counts = sample_counts(set.opener, *set.shards)}};
   for (const std::string& shard : *set.shards) set.opener.files[index_url(shard)].resize(200);
   for (spec.stream = 0; spec.stream < 4; ++spec.stream) expect_continues_anywhere(set, spec);
 }
@@ -440,8 +440,8 @@ TEST(SampleStream, CountsThatAreTooLowLoseNothing) {
   Set set = make_set(3, 40);
   expect_each_once(set, {.shards = set.shards,
                          .num_streams = 4,
-                         .counts = std::make_shared<const std::vector<std::uint64_t>>(
-                             std::vector<std::uint64_t>{30, 41, 20})});
+                         .found = {.counts = std::make_shared<const std::vector<std::uint64_t>>(
+                                       std::vector<std::uint64_t>{30, 41, 20})}});
 }
 
 TEST(SampleStream, ALostShardCostsTheSamplesThatItsIndexOrAManifestSays) {

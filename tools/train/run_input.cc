@@ -69,13 +69,13 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   auto train = pipeline(training_input(options));
   check_enough_samples(train);
   train_samples_ = pipeline::global_samples_per_epoch(train).value_or(0);
-  std::size_t num_indexes = num_indexes_of(train);
+  std::size_t num_indexes = train.found.num_indexed();
   train_.emplace(std::move(train), devices);
   metered_train_.emplace(*train_);
   limited_train_.emplace(*metered_train_, options.limits.train_batches, options.run.topology);
   if (const InputOptions input = validation_input(options); !input.is_empty()) {
     auto val = pipeline(input);
-    num_indexes += num_indexes_of(val);
+    num_indexes += val.found.num_indexed();
     val_.emplace(std::move(val), devices);
     metered_val_.emplace(*val_);
     limited_val_.emplace(*metered_val_, options.limits.val_batches, options.run.topology);

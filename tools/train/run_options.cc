@@ -194,7 +194,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.scan_cache = wds::default_scan_cache();
   options = pipeline::with_counts(std::move(options));
   pipeline::check_ranges(options);
-  if (!options.counts && !input.order.epochs.resampled)
+  if (!options.found.counts && !input.order.epochs.resampled)
     wds::check_enough_shards(input.shards.size(), options.split);
   return options;
 }

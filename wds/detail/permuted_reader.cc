@@ -27,15 +27,16 @@ std::uint64_t end_of(const StreamSpec& spec, std::uint64_t samples) {
 }
 
 std::uint64_t samples_of(const StreamSpec& spec) {
-  MILLRACE_CHECK(spec.contents != nullptr, "a permutation needs the set's contents");
-  return spec.selection ? spec.selection->draws() : spec.range.of(spec.contents->count);
+  MILLRACE_CHECK(spec.found.contents != nullptr, "a permutation needs the set's contents");
+  return spec.found.selection ? spec.found.selection->draws()
+                              : spec.range.of(spec.found.contents->count);
 }
 
 }  // namespace
 
 PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
                                FaultLedger& ledger)
-    : access_(opener, spec.contents, spec.shard, spec.joins),
+    : access_(opener, spec.found.contents, spec.shard, spec.found.joins),
       ledger_(ledger),
       key_{.seed = spec.shuffle.seed, .epoch = spec.epoch},
       first_(static_cast<std::uint64_t>(spec.stream)),
@@ -45,7 +46,7 @@ PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
       most_(spec.max_samples),
       skipped_(spec.range.skip),
       copies_(static_cast<std::uint64_t>(spec.shuffle.copies)),
-      selection_(spec.selection),
+      selection_(spec.found.selection),
       order_(samples_of(spec), key_) {
   if (selection_ && spec.stream == 0) ledger_.count_filtered(selection_->filtered());
 }

@@ -17,7 +17,7 @@ namespace millrace::wds::detail {
 
 class PermutedReader {
  public:
-  /// `opener` and `ledger` are borrowed. Requires: spec.contents.
+  /// `opener` and `ledger` are borrowed. Requires: spec.found.contents.
   PermutedReader(const StreamSpec& spec, const io::Opener& opener, FaultLedger& ledger);
 
   /// As SampleStream::next().

@@ -78,8 +78,8 @@ void PieceReader::open() {
   index_ = index_of(*shared_, piece_);
   options.index = index_;
   if (piece_.cut()) place(options);
-  if (spec.joins)
-    joiner_.emplace(*spec.joins, piece_.url, shared_->opener, spec.shard, &shared_->ledger);
+  if (spec.found.joins)
+    joiner_.emplace(*spec.found.joins, piece_.url, shared_->opener, spec.shard, &shared_->ledger);
   const io::Opener& opener = ahead_ ? *ahead_ : shared_->opener;
   reader_.emplace(opener, piece_.url, options);
 }

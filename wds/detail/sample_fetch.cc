@@ -79,9 +79,9 @@ class ShardFetch {
     options.lenient = true;
     if (options.tar.behind_end == BehindEnd::kFault) options.tar.behind_end = BehindEnd::kCount;
     reader_.emplace(shard_.piece.url, shared_.opener, options);
-    if (shared_.spec.joins)
-      joiner_.emplace(*shared_.spec.joins, shard_.piece.url, shared_.opener, shared_.spec.shard,
-                      &shared_.ledger);
+    if (shared_.spec.found.joins)
+      joiner_.emplace(*shared_.spec.found.joins, shard_.piece.url, shared_.opener,
+                      shared_.spec.shard, &shared_.ledger);
   }
 
   BufferedSample sample_at(const StreamPosition::SampleRef& ref) {

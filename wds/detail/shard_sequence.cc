@@ -116,7 +116,7 @@ std::vector<SampleRun> parts_of(const std::vector<std::uint64_t>& counts,
 }
 
 std::uint64_t samples_in_range(const StreamSpec& spec) {
-  const std::vector<std::uint64_t>& counts = *spec.counts;
+  const std::vector<std::uint64_t>& counts = *spec.found.counts;
   return spec.range.of(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
 }
 
@@ -146,7 +146,7 @@ std::vector<std::string> stream_shards(const StreamSpec& spec) {
 
 bool passes_go_on(const StreamSpec& spec) {
   if (spec.resampled || spec.shuffle.order == Order::kWebDataset || has_splitter(spec) ||
-      !spec.counts)
+      !spec.found.counts)
     return false;
   const auto streams = static_cast<std::uint64_t>(spec.num_streams);
   const std::uint64_t samples = samples_in_range(spec);
@@ -158,13 +158,14 @@ bool passes_go_on(const StreamSpec& spec) {
 namespace detail {
 
 EpochRuns::EpochRuns(const StreamSpec& spec) : spec_(spec) {
-  const std::vector<std::uint64_t>& counts = *spec.counts;
+  const std::vector<std::uint64_t>& counts = *spec.found.counts;
   if (counts.size() != spec.shards->size()) {
     throw Error(ErrorCode::kInvalidArgument, "sample counts of " + std::to_string(counts.size()) +
                                                  " shards for a list of " +
                                                  std::to_string(spec.shards->size()));
   }
-  MILLRACE_CHECK(!spec.scans || spec.scans->size() == counts.size(), "a scan, or none, a shard");
+  MILLRACE_CHECK(!spec.found.scans || spec.found.scans->size() == counts.size(),
+                 "a scan, or none, a shard");
   const std::vector<SampleRun> parts = parts_of(counts, spec.range);
   for (const std::size_t shard : epoch_order(spec)) {
     if (parts[shard].count == 0) continue;
@@ -203,12 +204,12 @@ ShardPiece EpochRuns::piece(std::size_t place, std::uint64_t begin, std::uint64_
   const std::uint64_t first = std::max(begin, at);
   const std::uint64_t last = std::min(end, ends_[place]);
   const std::uint64_t left_out = cut_ > 0 && shard == cut_shard_ ? cut_ : 0;
-  const std::uint64_t count = (*spec_.counts)[shard];
+  const std::uint64_t count = (*spec_.found.counts)[shard];
   return {.url = (*spec_.shards)[shard],
           .first = left_out + (first - at),
           .count = last - first == count ? 0 : last - first,
           .to_end = left_out + (last - at) == count,
-          .scan = spec_.scans ? (*spec_.scans)[shard] : nullptr};
+          .scan = spec_.found.scans ? (*spec_.found.scans)[shard] : nullptr};
 }
 
 std::vector<ShardPiece> EpochRuns::pieces(std::uint64_t run) const {
@@ -224,7 +225,7 @@ std::vector<ShardPiece> stream_pieces(const StreamSpec& spec) {
   MILLRACE_CHECK(spec.stream >= 0 && spec.stream < spec.num_streams, "the stream is one of S");
   if (spec.shuffle.order != Order::kWebDataset) {
     if (has_splitter(spec)) return shards_by_user(spec);
-    if (!spec.counts) return whole_shards(spec);
+    if (!spec.found.counts) return whole_shards(spec);
     return EpochRuns(spec).pieces(static_cast<std::uint64_t>(spec.stream));
   }
   std::vector<ShardPiece> pieces;

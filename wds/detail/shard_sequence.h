@@ -35,7 +35,7 @@ std::vector<ShardPiece> stream_pieces(const StreamSpec& spec);
 /// samples that a stream reads in one pass.
 class EpochRuns {
  public:
-  /// Requires: spec.counts. Throws: InvalidArgument if they do not match the shards.
+  /// Requires: spec.found.counts. Throws: InvalidArgument if they do not match the shards.
   explicit EpochRuns(const StreamSpec& spec);
 
   std::uint64_t num_samples() const { return ends_.empty() ? 0 : ends_.back(); }
