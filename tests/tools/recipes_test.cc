@@ -100,7 +100,7 @@ TEST_F(Recipe, ImageNetMixesBatchesAndWarmsUp) {
       {"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "8", "--size", "40"});
   const std::vector<std::pair<std::string, std::string>> smaller = {
       {"imagenet-resnet50", "airbench94(channels=[4, 8, 8])"},
-      {"imagenet-resnet50-a2", "airbench94(channels=[4, 8, 8])"},
+      {"imagenet-resnet50-a2", "resnet18(stem=3x3, stochastic_depth=0.05)"},
       {"imagenet-vit-s16", "vit_s_16(8, width=32, depth=2, heads=2, stochastic_depth=0.1)"}};
   for (const auto& [name, model] : smaller) {
     const ProcessResult result = try_out(

@@ -440,6 +440,17 @@ TEST(StepProgram, AStepThatIsNotFiniteChangesNothing) {
   }
 }
 
+/// As ResNets' with stochastic depth.
+TEST(StepProgram, LeavesBlocksOutAtRandom) {
+  nn::GraphBuilder builder;
+  nn::Value x = builder.input("image", {4, 6, 6});
+  nn::Value y = builder.conv2d("conv", x, {.channels = 4, .kernel = 3, .padding = 1});
+  y = builder.stochastic_depth("depth", builder.batch_norm("bn", y), {.probability = 0.5F});
+  y = builder.relu("relu", builder.add("add", y, x));
+  builder.output("logits", builder.linear("fc", builder.flatten("flat", y), {.features = 5}));
+  compare_twins({.graph = builder.build()});
+}
+
 TEST(StepProgram, ComputesInBfloat16) {
   StepTwins setup = small({.precision = nn::Precision::kBFloat16});
   setup.steps = 5;
@@ -546,14 +557,18 @@ TEST(StepProgram, HasEveryLossOfValues) {
 
 /// MixUp's and CutMix's targets.
 TEST(StepProgram, MixesTwoLabels) {
-  for (const float smoothing : {0.0F, 0.1F}) {
-    const auto with = [&](bool mixes) {
-      const LossChoice loss = losses::CrossEntropy{.label_smoothing = smoothing};
-      return tiny({.objective = {.heads = {{.loss = loss, .mixes = mixes}}}});
-    };
-    compare_twins(with(true));
+  const std::vector<LossChoice> choices = {
+      losses::CrossEntropy{}, losses::CrossEntropy{.label_smoothing = 0.1F},
+      losses::ClassBce{.label_smoothing = 0.1F},
+      losses::ClassBce{.threshold = 0.2F, .sum_classes = true}};
+  for (const LossChoice& loss : choices) {
+    compare_twins(tiny({.objective = {.heads = {{.loss = loss, .mixes = true}}}}));
     if (::testing::Test::IsSkipped()) return;
   }
+}
+
+TEST(StepProgram, HasTheBinaryCrossEntropyOfClasses) {
+  compare_twins(tiny({.objective = {.heads = {{.loss = losses::ClassBce{0.2F}}}}}));
 }
 
 TEST(StepProgram, HasTheCrossEntropyOfPixels) {
