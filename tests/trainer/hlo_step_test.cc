@@ -47,6 +47,7 @@ struct StepTwins {
   std::int64_t classes = 5;
   int steps = 3;
   float lr = 0.05F;
+  float base_lr = 0.0F;
   std::int64_t first_step = 1;
   /// Of each step, then of each replica: valid slots; kNoBatch for none. Empty: all valid.
   std::vector<std::vector<std::int64_t>> valid = {};
@@ -81,7 +82,9 @@ class Twins {
     for (int s = 0; s < setup_.steps; ++s) {
       StepBench::Round round;
       for (const auto& batch : batches_[at(s)]) round.push_back(batch ? &*batch : nullptr);
-      bench_.step({round}, StepNumbers{.lr = setup_.lr, .step = setup_.first_step + s});
+      bench_.step(
+          {round},
+          StepNumbers{.lr = setup_.lr, .step = setup_.first_step + s, .base_lr = setup_.base_lr});
       record.outcomes.push_back(bench_.outcomes()[0]);
     }
     record.values = named(bench_.values());
@@ -147,6 +150,7 @@ class Twins {
     // As StepBench's.
     const std::vector<std::uint64_t> key = {5, 0, 8 * rank, 1};
     return {{"lr", testing::program_data<float>({&setup_.lr, 1})},
+            {"base_lr", testing::program_data<float>({&setup_.base_lr, 1})},
             {"step", testing::program_data<std::int64_t>({&number, 1})},
             {"num_valid", testing::program_data<float>({&valid, 1})},
             {"random_key", testing::program_data<std::uint64_t>(key)}};
@@ -372,6 +376,10 @@ TEST(StepProgram, GroupsTrainBetweenTheirSteps) {
     if (::testing::Test::IsSkipped()) return;
   }
   compare_twins(tiny({.optimizer = {.rule = Lars{.groups = {{.parameters = "fc.", .until = 1}}}}}));
+  StepTwins falling = with({.parameters = "fc.", .rate = 2, .after = 1, .until = 3, .falls = true});
+  falling.base_lr = 0.1F;
+  expect_effect(falling, with({.parameters = "fc.", .rate = 2, .after = 1, .until = 3}));
+  compare_twins(falling);
 }
 
 TEST(StepProgram, ClipsByValueThenByNorm) {

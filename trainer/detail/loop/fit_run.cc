@@ -15,6 +15,7 @@
 #include "trainer/detail/loop/checkpoint_keeper.h"
 #include "trainer/detail/loop/epoch_report.h"
 #include "trainer/detail/loop/fit_start.h"
+#include "trainer/detail/loop/start_filters.h"
 #include "trainer/detail/store/checkpoint_folder.h"
 #include "trainer/detail/store/store_lock.h"
 #include "trainer/detail/weight_ties.h"
@@ -320,6 +321,39 @@ void FitRun::check_sanity() {
       fmt::format("Sanity check: {} samples evaluated before training", event.val_samples));
 }
 
+void FitRun::take_start_values() {
+  const std::int64_t slots = start_slots(input_.model);
+  const bool has_started = state_.global_step > 0 || !options_.init.empty();
+  if (slots == 0 || has_started || !result_.end.stopped_by.empty()) return;
+  const std::int64_t batch_size = input_.train.batch_size();
+  require(batch_size > 0, "whitening of samples before the first step needs the batches' size");
+  std::vector<StartFilters> filters;
+  for (int device = 0; device < group_.size(); ++device)
+    filters.emplace_back(group_.replica(device), StartFilters::From::kSlots);
+  const auto of = [&](const Replica& replica) -> StartFilters& {
+    return filters[static_cast<std::size_t>(replica.device())];
+  };
+  const std::int64_t round = batch_size * state_.world;
+  const auto feed = input_.train.open(static_cast<std::uint32_t>(state_.epoch), nullptr);
+  const bool is_whole = run_pass(
+      {.group = group_,
+       .processes = processes_,
+       .feed = *feed,
+       .stop = stop_.token(),
+       .max_batches = (slots + round - 1) / round},
+      [&](Replica& replica, const pipeline::Batch* batch) {
+        if (batch == nullptr) return;
+        of(replica).add(*batch, slot_numbers(*batch, batch_size, group_.topology()));
+      },
+      [&](Replica& replica) {
+        of(replica).write();
+        replica.clock().take();  // no step's
+      });
+  if (is_whole) return;
+  agree_on_stop();
+  result_.end.interrupted = result_.end.stopped_by == "signal";
+}
+
 bool FitRun::evaluate(EpochEvent& event, std::int64_t max_batches) {
   tell(&Observer::on_evaluation_start, event.epoch);
   const auto start = SteadyClock::now();
@@ -550,6 +584,7 @@ void FitRun::run_epochs() {
   start();
   tell(&Observer::on_fit_start);
   check_sanity();
+  take_start_values();
   while (state_.epoch < options_.epochs && result_.end.stopped_by.empty()) {
     run_epoch(state_.epoch);
   }

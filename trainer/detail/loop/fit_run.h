@@ -71,6 +71,9 @@ class FitRun final : private EpochHost {
   void save_finished_steps(const std::string& faulty = "");
   void stop_in_epoch();
   void check_sanity();
+  /// Sets start values that take more of the data than the first step has (start_filters.h), of a
+  /// run that has taken none.
+  void take_start_values();
   /// `max_batches`: per replica; 0: all. Returns false after a stop.
   bool evaluate(EpochEvent& event, std::int64_t max_batches);
   /// Returns false after a stop; then the epoch's steps are saved.
