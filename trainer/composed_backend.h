@@ -59,6 +59,7 @@ struct StepUpdate {
   std::int64_t step = 1;        ///< from 1, over the whole run
   double gradient_scale = 1.0;  ///< factor of the gradients, as measure() was given it
   bool is_finite = true;        ///< false: the loss is not finite; equal on all ranks
+  float base_lr = 0.0F;         ///< as StepNumbers'
 };
 
 /// One replica's share of each step's update. Norms and the check for finite values stay on the

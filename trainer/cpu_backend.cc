@@ -127,7 +127,8 @@ class CpuUpdater final : public Updater {
                   .states = states_,
                   .lr = step.lr,
                   .gradient_scale = clipped(step.gradient_scale),
-                  .step = step.step};
+                  .step = step.step,
+                  .base_lr = step.base_lr};
     if (!square_sums_.empty()) {
       add_square_sums(update);
       update.square_sums = square_sums_;

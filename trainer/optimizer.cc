@@ -65,15 +65,15 @@ void Optimizer::build_runs(const ParameterTable& table) {
   }
 }
 
-RuleStep Optimizer::plain_step_of(const Update& update, const Run& run) {
-  return {.lr = update.lr * run.settings.rate_at(update.step),
+RuleStep step_of(const Update& update, const ParameterSettings& settings) {
+  return {.lr = settings.lr_at({.lr = update.lr, .step = update.step, .base_lr = update.base_lr}),
           .gradient_scale = update.gradient_scale,
-          .weight_decay = run.settings.weight_decay,
+          .weight_decay = settings.weight_decay,
           .step = update.step};
 }
 
-RuleStep Optimizer::step_of(const Update& update, const Run& run) const {
-  RuleStep step = plain_step_of(update, run);
+RuleStep Optimizer::scaled_step_of(const Update& update, const Run& run) const {
+  RuleStep step = step_of(update, run.settings);
   if (run.parameter < 0) return step;
   const std::size_t at = 2 * static_cast<std::size_t>(run.parameter);
   step.lr *= rule_->rate_factor({.weights = std::sqrt(update.square_sums[at]),
@@ -97,7 +97,7 @@ void Optimizer::update(const Update& update, Range range) const {
   for (const Run& run : runs_) {
     const Range common = common_part(run.range, range);
     if (common.begin >= common.end || run.settings.is_over(update.step)) continue;
-    const RuleStep step = step_of(update, run);
+    const RuleStep step = scaled_step_of(update, run);
     const std::size_t block = options_.round_to_bf16 ? kRoundedFloats : common.size();
     for (std::size_t at = common.begin; at < common.end; at += block) {
       apply(update, step, {at, std::min(common.end, at + block)});
@@ -114,7 +114,7 @@ void Optimizer::add_square_sums(const Update& update, Range range, std::span<dou
     const std::size_t at = 2 * static_cast<std::size_t>(run.parameter);
     sums[at] += flat::square_sum(update.weights.subspan(common.begin, common.size()));
     sums[at + 1] +=
-        rule_->square_sum(plain_step_of(update, run), RangeBuffers(update, common).of_rule());
+        rule_->square_sum(step_of(update, run.settings), RangeBuffers(update, common).of_rule());
   }
 }
 

@@ -52,9 +52,13 @@ struct Update {
   float lr = 0.0F;
   float gradient_scale = 1.0F;  ///< factor of the gradients, for clipping by norm
   std::int64_t step = 1;        ///< from 1, over the whole run
+  float base_lr = 0.0F;         ///< as StepNumbers'
   /// add_square_sums() of all ranges together; empty if num_square_sums() is 0.
   std::span<const double> square_sums = {};
 };
+
+/// Of the parameters of a group: without the factor of their norms.
+RuleStep step_of(const Update& update, const ParameterSettings& settings);
 
 class Optimizer {
  public:
@@ -83,9 +87,8 @@ class Optimizer {
   };
 
   void build_runs(const ParameterTable& table);
-  /// Without the factor of its norms, and with it.
-  static RuleStep plain_step_of(const Update& update, const Run& run);
-  RuleStep step_of(const Update& update, const Run& run) const;
+  /// With the factor of its norms.
+  RuleStep scaled_step_of(const Update& update, const Run& run) const;
   void apply(const Update& update, const RuleStep& step, Range range) const;
 
   OptimizerOptions options_;

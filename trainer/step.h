@@ -46,12 +46,6 @@ struct MicroBatch {
   nn::BatchKey random_key = {};
 };
 
-/// A step's numbers, the same on all replicas.
-struct StepNumbers {
-  float lr = 0.0F;
-  std::int64_t step = 1;  ///< from 1, over the whole run
-};
-
 /// What came of a step, the same on all replicas.
 struct StepOutcome {
   std::vector<double> sums = {};  ///< the objective's, over all replicas

@@ -2,6 +2,8 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
+
 #include "io/base/error.h"
 #include "trainer/detail/flat_math.h"
 #include "trainer/hlo/rule_program.h"
@@ -37,12 +39,15 @@ void ParameterGroup::fields(FieldList& field) {
   field("weight_decay", weight_decay, {.min = 0}, "Instead of the rule's");
   field("after", after, {.min = 0}, "Steps of the run in which they are frozen");
   field("until", until, {.min = 0}, "The last step in which they train; 0: that of the run");
+  field("falls", falls,
+        "Their rate falls linearly to 0 behind `until`, in place of the schedule's");
 }
 
 void ParameterGroup::check() const {
   require(!parameters.empty(),
           "give its parameters: norms-biases, the beginning of names, or a pattern");
   require(until == 0 || until > after, "until is a step behind those of after");
+  require(!falls || until > 0, "falls needs until: the last step in which they train");
 }
 
 bool ParameterGroup::has(const Parameter& parameter) const {
@@ -59,9 +64,14 @@ ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& r
       return {.rate = static_cast<float>(group.rate),
               .weight_decay = group.weight_decay.value_or(rule.weight_decay),
               .after = group.after,
-              .until = group.until};
+              .until = group.until,
+              .falls = group.falls};
   }
   return {.weight_decay = rule.weight_decay};
+}
+
+bool has_falling_group(const RuleSettings& rule) {
+  return std::ranges::any_of(rule.groups, &ParameterGroup::falls);
 }
 
 double RuleDefaults::lr_of(bool has_norms) const {

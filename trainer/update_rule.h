@@ -38,6 +38,9 @@ struct ParameterGroup {
   /// `until`th; 0: to the end.
   std::int64_t after = 0;
   std::int64_t until = 0;
+  /// Their rate falls from the run's (times `rate`) linearly to 0 behind `until`; the schedule does
+  /// not change it. Requires: `until`.
+  bool falls = false;
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -69,23 +72,46 @@ struct RuleSettings {
   double lr_for(std::int64_t step_samples, bool has_norms = true) const;
 };
 
+/// A step's numbers, the same on all replicas.
+struct StepNumbers {
+  float lr = 0.0F;        ///< the schedule's
+  std::int64_t step = 1;  ///< from 1, over the whole run
+  float base_lr = 0.0F;   ///< the run's, which a schedule begins with; 0: as `lr`
+
+  float unscheduled_lr() const { return base_lr > 0.0F ? base_lr : lr; }
+};
+
 /// Of one parameter, by its group.
 struct ParameterSettings {
   float rate = 1.0F;  ///< factor of the learning rate
   float weight_decay = 0.0F;
   std::int64_t after = 0;  ///< as ParameterGroup's
   std::int64_t until = 0;
+  bool falls = false;
 
-  /// The factor in a step, from 1: 0 where the group is frozen.
+  /// The factor in a step, from 1: 0 where the group is frozen. Of the run's rate if it falls, else
+  /// of the schedule's.
   float rate_at(std::int64_t step) const {
-    return step > after && !is_over(step) ? rate : 0.0F;
+    if (step <= after || is_over(step)) return 0.0F;
+    return falls ? rate * share_left(step) : rate;
+  }
+  /// The learning rate in a step.
+  float lr_at(const StepNumbers& numbers) const {
+    return (falls ? numbers.unscheduled_lr() : numbers.lr) * rate_at(numbers.step);
   }
   /// Whether the group never trains again. Its state is left as it is then: with a rate of 0 a
   /// momentum that has the rate in it would go on moving the weights.
   bool is_over(std::int64_t step) const { return until > 0 && step > until; }
   bool operator==(const ParameterSettings&) const = default;
+
+ private:
+  float share_left(std::int64_t step) const {
+    return static_cast<float>(until + 1 - step) / static_cast<float>(until - after);
+  }
 };
 ParameterSettings settings_for(const Parameter& parameter, const RuleSettings& rule);
+/// Whether a group's rate falls by itself: then steps need StepNumbers::base_lr.
+bool has_falling_group(const RuleSettings& rule);
 
 /// One step's numbers for a run of floats.
 struct RuleStep {

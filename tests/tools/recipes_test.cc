@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string recipe(const std::string& name) { return MILLRACE_RECIPES "/" + name + ".toml"; }
 
@@ -77,8 +78,9 @@ TEST_F(Recipe, Airbench94HasItsRatesAndASmallerModelTrains) {
   millrace({"create", dir_ / "c-%06d.tar", "--synthetic", "classes", "--count", "8", "--size", "32",
             "--maxcount", "4"});
   const ProcessResult result =
-      try_out("airbench94", {"--train", shards, "--val", shards, "--batch-size", "4/all", "--views",
-                             "mirror-shift", "--model", "airbench94(channels=[4, 8, 8])"});
+      try_out("airbench94",
+              {"--train", shards, "--val", shards, "--batch-size", "4/all", "--views",
+               "mirror-shift", "--model", "airbench94(channels=[4, 8, 8], whitening_samples=6)"});
   EXPECT_NEAR(json_lines(result.out).front()["lr"].get<double>(), 0.24, 1e-7);
   EXPECT_THAT(result.err, AllOf(HasSubstr("muon lr 0.24 linear"), HasSubstr("Test Samples=")));
 }
@@ -109,6 +111,14 @@ TEST_F(Recipe, ImageNetMixesBatchesAndWarmsUp) {
     EXPECT_LT(json_lines(result.out).front()["lr"].get<double>(), 0.0051) << name;
     EXPECT_THAT(result.err, HasSubstr("Test Samples=")) << name;
   }
+}
+
+TEST_F(Recipe, ImageNetA2LeavesBlocksOut) {
+  const ProcessResult summary =
+      millrace({"train", "--config", recipe("imagenet-resnet50-a2"), "--summary"});
+  EXPECT_EQ(summary.status, 0) << summary.err;
+  EXPECT_THAT(summary.out, AllOf(HasSubstr("layer4.2.stochastic_depth"),
+                                 Not(HasSubstr("layer1.0.stochastic_depth"))));
 }
 
 TEST_F(Recipe, FashionMnistAlexnetSplitsItsBatchOverDevices) {

@@ -160,7 +160,8 @@ TEST_F(RunSettings, ConfigJsonHoldsTheWholeRun) {
       << "whole, the rate scaled to the step";
   EXPECT_EQ(options.at("schedule"), "cosine(to=0, warmup=0.5ep, warmup_start=0, by=epoch)");
   EXPECT_FALSE(options.contains("optimizer.lr"));
-  EXPECT_EQ(options.at("task"), "classify(label_smoothing=0)");
+  EXPECT_EQ(options.at("task"),
+            "classify(label_smoothing=0, loss=ce, threshold=none, sum_classes=false)");
   EXPECT_EQ(options.at("order"), "shuffled(buffer=5000, open_shards=1)");
   EXPECT_EQ(options.at("on-fault"), "fail");
   EXPECT_EQ(options.at("run-dir"), dir_ / "run");

@@ -91,11 +91,11 @@ inline std::vector<StepCase> step_cases() {
   return {
       {"momentum", {.optimizer = momentum}},
       {"decay and Nesterov",
-       {.optimizer = {.rule =
-                          Sgd{.momentum = 0.9F,
-                              .nesterov = true,
-                              .weight_decay = 0.05F,
-                              .groups = {{.parameters = "norms-biases", .weight_decay = 0.0F}}}}}},
+       {.optimizer = {.rule = Sgd{.momentum = 0.9F,
+                                  .nesterov = true,
+                                  .weight_decay = 0.05F,
+                                  .groups = {{.parameters = "norms-biases", .weight_decay = 0.0F},
+                                             {.parameters = "fc.", .until = 3, .falls = true}}}}}},
       {"adamw", {.optimizer = {.rule = AdamW{.eps = 0.1F, .weight_decay = 0.05F}}}},
       {"lars", {.optimizer = {.rule = Lars{.momentum = 0.9F, .trust = 0.1F}}}},
       {"clipped by norm", {.optimizer = momentum, .clip = {.norm = 0.1}}},
@@ -122,7 +122,8 @@ inline std::vector<StepOutcome> take_steps(StepBench& bench, const StepBenchOpti
       if (step == 3 && world > 1) round.back() = nullptr;
       rounds.push_back(round);
     }
-    bench.step(rounds, StepNumbers{.lr = 0.04F / static_cast<float>(step), .step = step});
+    bench.step(rounds,
+               StepNumbers{.lr = 0.04F / static_cast<float>(step), .step = step, .base_lr = 0.04F});
     if (bench.step_of(0).runs_ahead() && step == 1) continue;
     outcomes.push_back(bench.outcomes().front());
   }

@@ -198,7 +198,8 @@ class Program {
                            .gradients = gradients_,
                            .states = spans,
                            .lr = numbers.lr,
-                           .step = numbers.step};
+                           .step = numbers.step,
+                           .base_lr = numbers.base_lr};
     std::vector<double> squares(optimizer_.num_square_sums());
     optimizer_.add_square_sums(update, {0, weights.size()}, squares);
     update.square_sums = squares;

@@ -47,6 +47,7 @@ struct StepTwins {
   std::int64_t classes = 5;
   int steps = 3;
   float lr = 0.05F;
+  float base_lr = 0.0F;
   std::int64_t first_step = 1;
   /// Of each step, then of each replica: valid slots; kNoBatch for none. Empty: all valid.
   std::vector<std::vector<std::int64_t>> valid = {};
@@ -81,7 +82,9 @@ class Twins {
     for (int s = 0; s < setup_.steps; ++s) {
       StepBench::Round round;
       for (const auto& batch : batches_[at(s)]) round.push_back(batch ? &*batch : nullptr);
-      bench_.step({round}, StepNumbers{.lr = setup_.lr, .step = setup_.first_step + s});
+      bench_.step(
+          {round},
+          StepNumbers{.lr = setup_.lr, .step = setup_.first_step + s, .base_lr = setup_.base_lr});
       record.outcomes.push_back(bench_.outcomes()[0]);
     }
     record.values = named(bench_.values());
@@ -147,6 +150,7 @@ class Twins {
     // As StepBench's.
     const std::vector<std::uint64_t> key = {5, 0, 8 * rank, 1};
     return {{"lr", testing::program_data<float>({&setup_.lr, 1})},
+            {"base_lr", testing::program_data<float>({&setup_.base_lr, 1})},
             {"step", testing::program_data<std::int64_t>({&number, 1})},
             {"num_valid", testing::program_data<float>({&valid, 1})},
             {"random_key", testing::program_data<std::uint64_t>(key)}};
@@ -372,6 +376,10 @@ TEST(StepProgram, GroupsTrainBetweenTheirSteps) {
     if (::testing::Test::IsSkipped()) return;
   }
   compare_twins(tiny({.optimizer = {.rule = Lars{.groups = {{.parameters = "fc.", .until = 1}}}}}));
+  StepTwins falling = with({.parameters = "fc.", .rate = 2, .after = 1, .until = 3, .falls = true});
+  falling.base_lr = 0.1F;
+  expect_effect(falling, with({.parameters = "fc.", .rate = 2, .after = 1, .until = 3}));
+  compare_twins(falling);
 }
 
 TEST(StepProgram, ClipsByValueThenByNorm) {
@@ -438,6 +446,17 @@ TEST(StepProgram, AStepThatIsNotFiniteChangesNothing) {
                 testing::program_data<float>(found.values.at(name)))
           << name;
   }
+}
+
+/// As ResNets' with stochastic depth.
+TEST(StepProgram, LeavesBlocksOutAtRandom) {
+  nn::GraphBuilder builder;
+  nn::Value x = builder.input("image", {4, 6, 6});
+  nn::Value y = builder.conv2d("conv", x, {.channels = 4, .kernel = 3, .padding = 1});
+  y = builder.stochastic_depth("depth", builder.batch_norm("bn", y), {.probability = 0.5F});
+  y = builder.relu("relu", builder.add("add", y, x));
+  builder.output("logits", builder.linear("fc", builder.flatten("flat", y), {.features = 5}));
+  compare_twins({.graph = builder.build()});
 }
 
 TEST(StepProgram, ComputesInBfloat16) {
@@ -546,14 +565,18 @@ TEST(StepProgram, HasEveryLossOfValues) {
 
 /// MixUp's and CutMix's targets.
 TEST(StepProgram, MixesTwoLabels) {
-  for (const float smoothing : {0.0F, 0.1F}) {
-    const auto with = [&](bool mixes) {
-      const LossChoice loss = losses::CrossEntropy{.label_smoothing = smoothing};
-      return tiny({.objective = {.heads = {{.loss = loss, .mixes = mixes}}}});
-    };
-    compare_twins(with(true));
+  const std::vector<LossChoice> choices = {
+      losses::CrossEntropy{}, losses::CrossEntropy{.label_smoothing = 0.1F},
+      losses::ClassBce{.label_smoothing = 0.1F},
+      losses::ClassBce{.threshold = 0.2F, .sum_classes = true}};
+  for (const LossChoice& loss : choices) {
+    compare_twins(tiny({.objective = {.heads = {{.loss = loss, .mixes = true}}}}));
     if (::testing::Test::IsSkipped()) return;
   }
+}
+
+TEST(StepProgram, HasTheBinaryCrossEntropyOfClasses) {
+  compare_twins(tiny({.objective = {.heads = {{.loss = losses::ClassBce{0.2F}}}}}));
 }
 
 TEST(StepProgram, HasTheCrossEntropyOfPixels) {

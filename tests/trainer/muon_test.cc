@@ -58,8 +58,9 @@ struct MuonRun {
 
 constexpr int kMuonSteps = 4;
 
-/// Steps of so many ranks of one process, whose gradients add up to muon_gradient().
-MuonRun run_muon(const OptimizerOptions& options, int world, float lr) {
+/// Steps of so many ranks of one process, whose gradients add up to muon_gradient(); `numbers`: of
+/// each, but for its own.
+MuonRun run_muon(const OptimizerOptions& options, int world, const StepNumbers& numbers) {
   const ParameterTable table = muon_table();
   const std::size_t size = table.padded_size();
   const auto backend = make_cpu_backend();
@@ -96,7 +97,8 @@ MuonRun run_muon(const OptimizerOptions& options, int world, float lr) {
         reducer->begin();
         reducer->wait();
         updater->measure(0.5, {});
-        updater->update({.lr = lr, .step = step, .gradient_scale = 0.5});
+        updater->update(
+            {.lr = numbers.lr, .step = step, .gradient_scale = 0.5, .base_lr = numbers.base_lr});
         control[rank]->barrier();
       }
     });
@@ -163,7 +165,8 @@ TEST_P(MuonParity, FollowsItsFormulaInPyTorchOnAnyNumberOfRanks) {
   if (!expected) GTEST_SKIP() << "no Python with torch";
   const ParameterTable table = muon_table();
   for (const int world : {1, 2, 3}) {
-    const std::vector<float> flat = run_muon({.rule = GetParam().rule}, world, 0.05F).weights;
+    const std::vector<float> flat =
+        run_muon({.rule = GetParam().rule}, world, {.lr = 0.05F}).weights;
     std::size_t i = 0;
     for (const Parameter& entry : table.entries())
       for (std::size_t k = 0; k < entry.size; ++k, ++i)
@@ -202,8 +205,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Muon, MatricesHaveTheSameMomentumAndAnEmaOnAnyNumberOfRanks) {
-  const MuonRun one = run_muon({.rule = Muon{.lr = 0.05}}, 1, 0.05F);
-  const MuonRun three = run_muon({.rule = Muon{.lr = 0.05}}, 3, 0.05F);
+  const MuonRun one = run_muon({.rule = Muon{.lr = 0.05}}, 1, {.lr = 0.05F});
+  const MuonRun three = run_muon({.rule = Muon{.lr = 0.05}}, 3, {.lr = 0.05F});
   for (std::size_t i = 0; i < one.weights.size(); ++i) {
     ASSERT_NEAR(one.momentum[i], three.momentum[i], 1e-5) << i;
     ASSERT_NEAR(one.ema[i], three.ema[i], 1e-5) << i;
@@ -240,12 +243,12 @@ TEST(Muon, TakesTheMatricesThatAreNamedAndLeavesFrozenOnes) {
   const Muon sgd_alone{.lr = 0.05, .matrices = {"none."}};
   const Muon named{.lr = 0.05, .matrices = {"tall.", "head.*"}};
   const Muon frozen{.lr = 0.05, .normalise = true, .groups = {{"*.weight", 0}}};
-  const auto sgd_weights = run_muon({.rule = sgd_alone}, 2, 0.05F).weights;
-  const auto named_weights = run_muon({.rule = named}, 2, 0.05F).weights;
-  const auto frozen_weights = run_muon({.rule = frozen}, 2, 0.05F).weights;
+  const auto sgd_weights = run_muon({.rule = sgd_alone}, 2, {.lr = 0.05F}).weights;
+  const auto named_weights = run_muon({.rule = named}, 2, {.lr = 0.05F}).weights;
+  const auto frozen_weights = run_muon({.rule = frozen}, 2, {.lr = 0.05F}).weights;
   const Muon waiting{
       .lr = 0.05, .normalise = true, .groups = {{.parameters = "*.weight", .after = kMuonSteps}}};
-  EXPECT_EQ(run_muon({.rule = waiting}, 2, 0.05F).weights, frozen_weights);
+  EXPECT_EQ(run_muon({.rule = waiting}, 2, {.lr = 0.05F}).weights, frozen_weights);
   for (const Parameter& entry : table.entries()) {
     const bool is_weight = entry.shape.size() == 2 || entry.shape.size() == 4;
     const bool is_named =
@@ -256,8 +259,20 @@ TEST(Muon, TakesTheMatricesThatAreNamedAndLeavesFrozenOnes) {
   }
 }
 
+TEST(Muon, AGroupOfMatricesFallsByItself) {
+  const Muon falling{
+      .lr = 0.05,
+      .groups = {{.parameters = "*", .rate = 2, .until = kMuonSteps + 1, .falls = true}}};
+  const auto weights = [](const Muon& rule, const StepNumbers& numbers) {
+    return run_muon({.rule = rule}, 2, numbers).weights;
+  };
+  const auto fallen = weights(falling, {.lr = 0.05F});
+  EXPECT_EQ(fallen, weights(falling, {.lr = 7.0F, .base_lr = 0.05F}));
+  EXPECT_NE(fallen, weights({.lr = 0.05, .groups = {{"*", 2}}}, {.lr = 0.05F}));
+}
+
 TEST(Muon, RoundsMatricesAndTheirMomentumInTrueBfloat16) {
-  const MuonRun run = run_muon({.rule = Muon{.lr = 0.05}, .round_to_bf16 = true}, 2, 0.05F);
+  const MuonRun run = run_muon({.rule = Muon{.lr = 0.05}, .round_to_bf16 = true}, 2, {.lr = 0.05F});
   const auto is_bf16 = [](float value) {
     return (std::bit_cast<std::uint32_t>(value) & 0xFFFFU) == 0;
   };

@@ -121,6 +121,29 @@ TEST(Graph, HasTorchvisionsParameterCounts) {
   EXPECT_EQ(lenet.parameters().num_values(), 61'706U);
 }
 
+TEST(Models, ResNetsLeaveLaterBlocksOutMoreOften) {
+  const ModelOptions options{.num_classes = 10, .image = 32};
+  const auto depths = [&](const std::string& model) {
+    const Graph graph = build_model(model, options);
+    std::vector<std::pair<std::string, float>> found;
+    for (const Node& node : graph.nodes())
+      if (const auto* depth = std::get_if<StochasticDepth>(&node.layer))
+        found.emplace_back(node.name, depth->probability);
+    return found;
+  };
+  EXPECT_TRUE(depths("resnet18").empty());
+  for (const std::string net : {"resnet18", "resnet34", "resnet50", "resnext50_32x4d"}) {
+    const auto found = depths(net + "(stochastic_depth=0.5)");
+    const std::size_t later = net == "resnet18" ? 7 : 15;
+    ASSERT_EQ(found.size(), later) << net << ": the first has none";
+    EXPECT_EQ(found.front().first, "layer1.1.stochastic_depth");
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i].second, 0.5 * static_cast<double>(i + 1) / static_cast<double>(later),
+                  1e-6)
+          << i;
+  }
+}
+
 TEST(Models, UNetHasTwoHeadsOfTheImagesSize) {
   const Graph graph = build_model("unet", {.image = 96});
   ASSERT_EQ(graph.outputs().size(), 2U);

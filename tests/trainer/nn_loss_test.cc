@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +10,7 @@
 #include "io/base/rng.h"
 #include "io/component/component_text.h"
 #include "tests/trainer/nn_support.h"
+#include "tests/trainer/torch_oracle.h"
 #include "trainer/loss/cross_entropy.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/slot_loss.h"
@@ -39,6 +42,16 @@ std::unique_ptr<Loss> loss_of(std::string_view text) {
   TableOf<Loss> table = standard_losses();
   table.add<Huber>();
   return parse(text, table).front().make();
+}
+
+template <typename Function>
+std::string message_of(const Function& function) {
+  try {
+    function();
+    return "taken";
+  } catch (const Error& error) {
+    return error.message();
+  }
 }
 
 struct Problem {
@@ -162,6 +175,76 @@ TEST(CrossEntropy, NamesTheSlotOfALabelBeyondTheClasses) {
   EXPECT_EQ(first_bad_label(problem.labels, problem.valid, 4), 1U);
 }
 
+/// timm's definition: targets smoothed and mixed, then compared with the threshold.
+std::optional<std::vector<double>> class_bce_in_torch(const losses::ClassBce& of,
+                                                      const Problem& problem,
+                                                      const Target& target) {
+  std::string threshold = "None";
+  if (of.threshold) threshold = std::to_string(*of.threshold);
+  return testing::run_torch(fmt::format(R"(
+import torch.nn.functional as F
+x = torch.tensor({}).reshape(3, 4).double().requires_grad_()
+y, other = torch.tensor({}), torch.tensor({})
+share, valid = torch.tensor({}).double()[:, None], torch.tensor({}).bool()
+e, threshold = {}, {}
+one_hot = lambda label: F.one_hot(label, 4).double() * (1 - e) + e / 4
+t = share * one_hot(y) + (1 - share) * one_hot(other)
+if threshold is not None:
+    t = (t > threshold).double()
+each = F.binary_cross_entropy_with_logits(x, t, reduction="none")
+each = (each.sum(1) if {} else each.mean(1))[valid]
+each.mean().backward()
+print(each.sum().item())
+for g in x.grad.flatten(): print(g.item())
+)",
+                                        problem.logits, problem.labels, target.others,
+                                        target.shares, problem.valid, of.label_smoothing, threshold,
+                                        of.sum_classes ? "True" : "False"));
+}
+
+TEST(ClassBce, AgreesWithPyTorch) {
+  const std::vector<std::int64_t> others = {1, 3, 3};
+  const std::vector<float> whole = {1.0F, 1.0F, 1.0F};
+  const std::vector<float> mixed = {0.7F, 0.5F, 0.15F};
+  for (const auto& shares : {whole, mixed})
+    for (const losses::ClassBce& of :
+         {losses::ClassBce{}, losses::ClassBce{.label_smoothing = 0.1F},
+          losses::ClassBce{.threshold = 0.2F},
+          losses::ClassBce{.label_smoothing = 0.2F, .threshold = 0.15F, .sum_classes = true}}) {
+      Problem problem;
+      problem.valid[1] = 0;
+      LossInput input = problem.input(2);
+      input.target.others = others;
+      input.target.shares = shares;
+      const auto theirs = class_bce_in_torch(of, problem, input.target);
+      if (!theirs) GTEST_SKIP() << "no Python with torch";
+      const auto loss = LossChoice(of).make();
+      EXPECT_NEAR(loss->evaluate(input).loss, theirs->front(), 1e-5);
+      for (std::size_t i = 1; i < theirs->size(); ++i)
+        EXPECT_NEAR(static_cast<double>(problem.gradient[i - 1]), (*theirs)[i], 1e-6) << i;
+      if (shares != whole) continue;
+      const std::vector<float> gradient = problem.gradient;
+      EXPECT_NEAR(loss->evaluate(problem.input(2)).loss, theirs->front(), 1e-5);
+      EXPECT_EQ(problem.gradient, gradient) << "labels are mixtures with shares of 1";
+    }
+}
+
+TEST(ClassBce, CountsWhatIsRightAndRefusesOtherLabels) {
+  Problem problem;
+  problem.logits = {0, 1, 5, 2, /**/ 9, INFINITY, 0, 0, /**/ 3, 2, 1, 0};
+  problem.labels = {2, 1, 3};
+  const LossSums sums = loss_of("class-bce(threshold=0.2)")->evaluate(problem.input(3));
+  EXPECT_EQ(sums.num_valid, 3);
+  EXPECT_EQ(sums.top1, 1) << "what is not finite hits nothing";
+  EXPECT_EQ(sums.top5, 2);
+  problem.labels[1] = 4;
+  EXPECT_THAT(message_of([&] { loss_of("class-bce")->evaluate(problem.input(3)); }),
+              HasSubstr("label 4 in slot 1"));
+  problem.labels.pop_back();
+  EXPECT_THAT(message_of([&] { loss_of("class-bce")->evaluate(problem.input(3)); }),
+              HasSubstr("class-bce needs logits"));
+}
+
 class ValueLosses : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ValueLosses, GradientAgreesWithFiniteDifferences) {
@@ -247,19 +330,14 @@ TEST(LossTable, TheRootOfNoErrorHasNoGradient) {
 }
 
 TEST(LossTable, RefusesAParameterOutOfItsRange) {
-  const auto message = [](const LossChoice& choice) -> std::string {
-    try {
-      choice.make();
-      return "taken";
-    } catch (const Error& error) {
-      return error.message();
-    }
-  };
+  const auto message = [](const LossChoice& choice) { return message_of([&] { choice.make(); }); };
   EXPECT_THAT(message(losses::CrossEntropy{.label_smoothing = 1.0F}), HasSubstr("label_smoothing"));
   EXPECT_THAT(message(losses::PixelCrossEntropy{.class_weights = {1.0F, -1.0F}}),
               HasSubstr("class_weights"));
   EXPECT_THAT(message(losses::PixelCrossEntropy{.class_weights = {INFINITY}}),
               HasSubstr("class_weights"));
+  EXPECT_THAT(message(losses::ClassBce{.label_smoothing = 0.1F, .threshold = 0.0F}),
+              HasSubstr("every class's target 1"));
   EXPECT_THROW(parse("cross-entropy(dice=1)", standard_losses()), Mistake);
 }
 

@@ -237,6 +237,21 @@ TEST(Plan, IsRefusedIfItsActivationsAreLargerThanTheMachine) {
   }
 }
 
+// Evaluation leaves nothing out, and the weights have the same places.
+TEST(Plan, LeavesBlocksOutInTrainingAlone) {
+  const std::vector<float> images = random_values(2 * 16 * 16 * 3, 4);
+  const auto outputs = [&](Network& network, Mode mode) {
+    const auto values = network.forward({images}, mode).data;
+    return std::vector<float>(values.begin(), values.end());
+  };
+  Network plain(small_resnet(), {.batch_size = 2});
+  Network deep(
+      build_model("resnet18(stem=3x3, stochastic_depth=0.9)", {.num_classes = 10, .image = 16}),
+      {.batch_size = 2});
+  EXPECT_EQ(outputs(plain, Mode::kEvaluate), outputs(deep, Mode::kEvaluate));
+  EXPECT_NE(outputs(plain, Mode::kTrain), outputs(deep, Mode::kTrain));
+}
+
 TEST(MemoryPlan, SharesMemoryBetweenLivesThatDoNotMeet) {
   const std::vector<Lifetime> chain = {{1000, 0, 1}, {1000, 1, 2}, {1000, 2, 3}, {1000, 3, 4}};
   EXPECT_EQ(plan_memory(chain).total_bytes, 2048U);

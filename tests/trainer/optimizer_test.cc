@@ -287,6 +287,76 @@ TEST(Optimizer, AGroupTrainsBetweenItsSteps) {
   }
 }
 
+// As a schedule of all would: from the run's rate, whatever the schedule's is.
+TEST(Optimizer, AGroupFallsByItselfByEveryRule) {
+  ParameterTable table;
+  table.add("fc.weight", {4}, true);
+  const std::vector<ParameterGroup> falling = {
+      {.parameters = "fc.", .rate = 2, .after = 1, .until = 5, .falls = true}};
+  const std::vector<ParameterGroup> steady = {{.parameters = "fc.", .rate = 2}};
+  const std::vector<Rule> rules = {Sgd{.momentum = 0.9F, .groups = falling},
+                                   Sgd{.momentum = 0.9F, .groups = steady},
+                                   Adam{.groups = falling},
+                                   Adam{.groups = steady},
+                                   AdamW{.groups = falling},
+                                   AdamW{.groups = steady},
+                                   Lion{.groups = falling},
+                                   Lion{.groups = steady},
+                                   Lars{.groups = falling},
+                                   Lars{.groups = steady},
+                                   Lamb{.groups = falling},
+                                   Lamb{.groups = steady}};
+  const std::vector<float> rates = {0, 0.125F, 0.09375F, 0.0625F, 0.03125F};
+  for (std::size_t i = 0; i < rules.size(); i += 2) {
+    Stateful one({.rule = rules[i]}, table), other({.rule = rules[i + 1]}, table);
+    std::vector<float> w(table.padded_size(), 1.0F), expected = w;
+    for (std::size_t step = 1; step <= rates.size(); ++step) {
+      const std::vector<float> g(w.size(), 0.5F / static_cast<float>(step));
+      const auto number = static_cast<std::int64_t>(step);
+      one.update({.weights = w, .gradients = g, .lr = 7.0F, .step = number, .base_lr = 0.125F},
+                 {0, w.size()});
+      other.update({.weights = expected, .gradients = g, .lr = rates[step - 1], .step = number},
+                   {0, w.size()});
+      ASSERT_NEAR(w[0], expected[0], 1e-6) << text(rules[i]) << ", step " << step;
+    }
+    EXPECT_LT(w[0], 1.0F) << text(rules[i]);
+  }
+}
+
+TEST(Optimizer, GroupsWithSchedulesOfTheirOwnAgreeWithPyTorch) {
+  const auto expected = testing::run_torch(R"(
+a, b = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+sgd = torch.optim.SGD([{"params": [a], "lr": 0.25}, {"params": [b]}], lr=0.125, momentum=0.85,
+                      nesterov=True, weight_decay=0.01)
+schedule = torch.optim.lr_scheduler.LambdaLR(sgd, [lambda s: 1 - s / 3, lambda s: 1 - s / 8])
+for step in range(1, 4):
+    a.grad, b.grad = torch.full((4,), 0.5 / step), torch.full((4,), 0.5 / step)
+    sgd.step()
+    schedule.step()
+print(a[0].item())
+print(b[0].item())
+)");
+  if (!expected) GTEST_SKIP() << "no Python with torch";
+  ParameterTable table;
+  table.add("a", {4}, true);
+  table.add("b", {4}, true);
+  Stateful optimizer(
+      {.rule = Sgd{.momentum = 0.85F,
+                   .nesterov = true,
+                   .weight_decay = 0.01F,
+                   .groups = {{.parameters = "a", .rate = 2, .until = 3, .falls = true}}}},
+      table);
+  std::vector<float> w(table.padded_size(), 1.0F);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    const std::vector<float> g(w.size(), 0.5F / static_cast<float>(step));
+    const float lr = 0.125F * (1.0F - static_cast<float>(step - 1) / 8.0F);
+    optimizer.update({.weights = w, .gradients = g, .lr = lr, .step = step, .base_lr = 0.125F},
+                     {0, w.size()});
+  }
+  EXPECT_NEAR((*expected)[0], w[table.find("a")->offset], 1e-6);
+  EXPECT_NEAR((*expected)[1], w[table.find("b")->offset], 1e-6);
+}
+
 // LARS has the rate in its momentum, which would go on moving the weights.
 TEST(Optimizer, AGroupThatIsOverStandsStillByEveryRule) {
   ParameterTable table;
@@ -365,7 +435,8 @@ TEST(Optimizer, RefusesOptionsThatContradict) {
                                    Lamb{.betas = {0.9F, 0.99F, 0.9F}},
                                    Lars{.groups = {{.rate = 2}}},
                                    Lars{.groups = {{.parameters = "*", .after = -1}}},
-                                   Lars{.groups = {{.parameters = "*", .after = 3, .until = 3}}}};
+                                   Lars{.groups = {{.parameters = "*", .after = 3, .until = 3}}},
+                                   Lars{.groups = {{.parameters = "*", .falls = true}}}};
   for (const Rule& rule : rules)
     EXPECT_THROW(Optimizer({.rule = rule}, table), Error) << text(rule);
 }

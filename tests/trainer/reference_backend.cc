@@ -168,9 +168,10 @@ class ReferenceUpdater final : public trainer::Updater {
     const std::vector<double> rates = rates_of(scale, step.step);
     for_each_owned([&](std::size_t i) {
       const std::size_t entry = entry_of(i);
-      const double lr = static_cast<double>(step.lr * settings_of(entry).rate);
-      const Formula formula(rule_, lr, step.step);
-      formula.apply(scale * spans_.gradients[i], decay_of(entry), rates[entry], place_of(i));
+      const trainer::ParameterSettings group = settings_of(entry);
+      const Formula formula(rule_, lr_of(group, step), step.step);
+      if (!group.is_over(step.step))
+        formula.apply(scale * spans_.gradients[i], decay_of(entry), rates[entry], place_of(i));
       if (!spans_.ema.empty())
         spans_.ema[i] = ema_decay_ * spans_.ema[i] + (1.0 - ema_decay_) * spans_.weights[i];
     });
@@ -178,6 +179,14 @@ class ReferenceUpdater final : public trainer::Updater {
   bool was_finite() override { return was_finite_; }
 
  private:
+  static double lr_of(const trainer::ParameterSettings& group, const trainer::StepUpdate& step) {
+    if (step.step <= group.after) return 0.0;
+    const auto lr = static_cast<double>((group.falls ? step.base_lr : step.lr) * group.rate);
+    if (!group.falls) return lr;
+    return lr * static_cast<double>(group.until + 1 - step.step) /
+           static_cast<double>(group.until - group.after);
+  }
+
   template <typename Each>
   void for_each_owned(const Each& each) const {
     for (const Range& range : owned_)

@@ -28,13 +28,14 @@ constexpr std::int64_t kWhitenedValues = 2 * kWhitenedSide * kWhitenedSide;
 constexpr std::size_t kWhitenedPatch = 2 * 3 * 2;
 
 /// A whitening convolution on (2, 8, 8), 3x2 kernels, before a linear layer.
-nn::Graph whitened_graph() {
+nn::Graph whitened_graph(int samples = 0) {
   nn::GraphBuilder builder;
   nn::Value x = builder.input("image", {2, kWhitenedSide, kWhitenedSide});
   x = builder.conv2d("whiten", x,
                      {.channels = 2 * kWhitenedPatch,
                       .kernel = {3, 2},
                       .init = nn::Init::kWhitening,
+                      .init_samples = samples,
                       .shared = {}});
   x = builder.relu("relu", x);
   builder.output("logits", builder.linear("fc", builder.flatten("flat", x), {.features = 3}));
@@ -127,6 +128,7 @@ TEST(Whitening, NeedsAPicture) {
 }
 
 TEST(Whitening, IsForTheModelsInputAndTwoFiltersPerValue) {
+  EXPECT_EQ(ErrorCode::kInvalidArgument, testing::code_of([] { whitened_graph(-1); }));
   const auto build = [](std::int64_t channels, bool on_input) {
     nn::GraphBuilder builder;
     nn::Value x = builder.input("image", {2, kWhitenedSide, kWhitenedSide});
@@ -145,11 +147,12 @@ struct WhitenedRun {
   std::string resume = {};
   std::string init = {};
   double ema = 0.0;
+  int samples = 0;  ///< nn::Conv2d::init_samples
 };
 
 /// Trains for steps of 12 samples; the weights in the last checkpoint of `folder`.
 std::vector<float> train_whitened(const std::string& folder, const WhitenedRun& run) {
-  const GraphModel model("m", whitened_graph());
+  const GraphModel model("m", whitened_graph(run.samples));
   const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
   testing::LocalThreads devices(run.devices);
   MemoryFeed train(correlated_samples(36), 12 / run.devices, run.devices);
@@ -177,6 +180,31 @@ TEST(Whitening, ARunTakesItsFiltersFromItsFirstStepOnAnyNumberOfDevices) {
   expect_same_filters(expected, whitening_part(one), 1e-5);
   const std::vector<float> three = train_whitened(folder / "three", {.devices = 3});
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], three[i], 1e-4) << i;
+}
+
+TEST(Whitening, ARunTakesItsFiltersFromAsManySamplesAsItIsAskedFor) {
+  const testing::TempDir folder;
+  const auto samples = correlated_samples(36);
+  for (const int devices : {1, 3}) {
+    const std::string run = folder / (std::to_string(devices) + " devices");
+    const auto weights = train_whitened(run, {.devices = devices, .samples = 29});
+    expect_same_filters(filters_of(samples, 29), whitening_part(weights), 1e-5);
+    const auto resumed =
+        train_whitened(run, {.devices = devices, .epochs = 2, .resume = "auto", .samples = 29});
+    const auto whole =
+        train_whitened(run + ", whole", {.devices = devices, .epochs = 2, .samples = 29});
+    EXPECT_EQ(whole, resumed) << "the steps begin with the epoch's first sample";
+  }
+  const auto few = train_whitened(folder / "few", {.ema = 0.9, .samples = 5});
+  expect_same_filters(filters_of(samples, 5), whitening_part(few), 1e-5);
+  const auto all = train_whitened(folder / "all", {.samples = 1000});
+  expect_same_filters(filters_of(samples, 36), whitening_part(all), 1e-5);
+}
+
+TEST(Whitening, SamplesBeforeTheFirstStepAreReadInNoOtherOrder) {
+  const testing::TempDir folder;
+  const auto of_first_step = train_whitened(folder / "one", {.devices = 2});
+  EXPECT_EQ(of_first_step, train_whitened(folder / "other", {.devices = 2, .samples = 12}));
 }
 
 TEST(Whitening, AResumedRunAndOneWithWeightsKeepTheirs) {

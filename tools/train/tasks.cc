@@ -51,6 +51,13 @@ const TableOf<Task>& standard_tasks() {
   return table;
 }
 
+const ValueType& value_type(const ClassLoss& /*loss*/) {
+  static const EnumType<ClassLoss> type({{"ce", ClassLoss::kCrossEntropy},
+                                         {"bce", ClassLoss::kBinary},
+                                         {"cross-entropy", ClassLoss::kCrossEntropy}});
+  return type;
+}
+
 const ValueType& value_type(const PixelLoss& /*loss*/) {
   static const EnumType<PixelLoss> type({{"ce", PixelLoss::kCrossEntropy},
                                          {"ce+dice", PixelLoss::kCrossEntropyAndDice},
@@ -71,9 +78,23 @@ const ComponentName SegmentDepth::kName = {"segment-depth", "SegmentDepth",
 const ComponentName Contrast::kName = {"contrast", "Contrast",
                                        "Embeddings, alike for views of the same sample"};
 
-void Classify::fields(FieldList& field) { loss.fields(field); }
+void Classify::fields(FieldList& field) {
+  trainer::losses::list_label_smoothing(field, bce.label_smoothing);
+  field("loss", loss, "Cross-entropy of the softmax, or binary cross-entropy of each class");
+  bce.list_classes(field);
+}
 
-std::unique_ptr<Task> Classify::make() const { return std::make_unique<Task>(Task{.loss = loss}); }
+void Classify::check() const {
+  require(loss == ClassLoss::kBinary || (!bce.threshold && !bce.sum_classes),
+          "threshold and sum_classes are for loss=bce");
+  bce.check();
+}
+
+std::unique_ptr<Task> Classify::make() const {
+  if (loss == ClassLoss::kBinary) return std::make_unique<Task>(Task{.loss = bce});
+  return std::make_unique<Task>(
+      Task{.loss = trainer::losses::CrossEntropy{.label_smoothing = bce.label_smoothing}});
+}
 
 void Multilabel::fields(FieldList& field) {
   field("label_key", label_key, "The key of the 0s and 1s in `json`");

@@ -4,7 +4,7 @@
 //   const TaskKind kind = tasks::Segment{.mask = {.loss = PixelLoss::kCrossEntropyAndDice}};
 //   const Task task = *kind.make();                            // task.mask->has_classes
 //
-//   classify       `cls`, a class number; cross-entropy; top1, top5
+//   classify       `cls`, a class number; cross-entropy or BCE of each class; top1, top5
 //   multilabel     `json`, {"labels": [0, 1, ...]}; BCE with logits; auroc
 //   segment        `mask.png` next to the image, a class per pixel; cross-entropy; miou, the IoU of
 //                  each class, pixel_accuracy
@@ -73,6 +73,10 @@ using TaskKind = Choice<Task>;
 /// classify, multilabel, mask, depth, mask-depth, segment, segment-depth, contrast.
 const TableOf<Task>& standard_tasks();
 
+/// Of a class per picture: cross-entropy of the softmax, or binary cross-entropy of each class.
+enum class ClassLoss { kCrossEntropy, kBinary };
+const ValueType& value_type(const ClassLoss& loss);
+
 /// Cross-entropy, alone or with Dice beside it.
 enum class PixelLoss { kCrossEntropy, kCrossEntropyAndDice };
 const ValueType& value_type(const PixelLoss& loss);
@@ -80,10 +84,13 @@ const ValueType& value_type(const PixelLoss& loss);
 namespace tasks {
 
 struct Classify {
-  trainer::losses::CrossEntropy loss = {};
+  ClassLoss loss = ClassLoss::kCrossEntropy;
+  trainer::losses::ClassBce bce = {};  ///< its label_smoothing is cross-entropy's, too
 
   static const ComponentName kName;
   void fields(FieldList& field);
+  /// Throws: InvalidArgument for what only binary cross-entropy has.
+  void check() const;
   std::unique_ptr<Task> make() const;
 };
 

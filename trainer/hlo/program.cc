@@ -60,6 +60,8 @@ std::string_view role_name(Role role) {
       return "valid";
     case Role::kLearningRate:
       return "learning_rate";
+    case Role::kBaseRate:
+      return "base_rate";
     case Role::kStep:
       return "step";
     case Role::kNumValid:

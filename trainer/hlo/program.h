@@ -42,6 +42,7 @@ enum class Role {
   kTarget,        ///< a field that a loss reads
   kValid,         ///< (N), 1 where the slot has a sample
   kLearningRate,  ///< without dimensions, as those below
+  kBaseRate,      ///< StepNumbers::base_lr, where a group falls by itself
   kStep,          ///< from 1, over the whole run
   kNumValid,      ///< the step's valid samples, of all replicas
   kRandomKey,     ///< (4): seed, epoch, index of the first slot, stride (nn::BatchKey), as bits

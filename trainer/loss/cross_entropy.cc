@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
 #include "trainer/detail/flat_math.h"
 #include "trainer/hlo/loss_program.h"
 #include "trainer/hlo/operations.h"
+#include "trainer/loss/value_losses.h"
 
 namespace millrace::trainer::losses {
 namespace {
@@ -23,6 +25,56 @@ std::size_t rank_of(Logits logits, std::size_t label) {
   return static_cast<std::size_t>((x > logits[label]).count() + equals.count());
 }
 
+void check_labels_of(const LossInput& input, std::span<const std::int64_t> labels) {
+  const std::int64_t classes = input.prediction.shape[1];
+  const auto bad = first_bad_label(labels, input.valid, classes);
+  if (!bad) return;
+  throw Error(ErrorCode::kCorrupt, "label " + std::to_string(labels[*bad]) + " in slot " +
+                                       std::to_string(*bad) + " is not one of the model's " +
+                                       std::to_string(classes) + " classes");
+}
+
+/// Throws: InvalidArgument, Corrupt: as Loss::evaluate().
+void check_classes(const LossInput& input, const std::string& loss) {
+  const auto& shape = input.prediction.shape;
+  const auto slots = static_cast<std::size_t>(shape.empty() ? 0 : shape[0]);
+  const bool fits =
+      shape.size() == 2 && input.target.labels.size() == slots && input.valid.size() == slots &&
+      (input.gradient.empty() || input.gradient.size() == input.prediction.data.size());
+  if (!fits) {
+    throw Error(ErrorCode::kInvalidArgument,
+                loss + " needs logits (N, K), N labels and N flags, got logits " +
+                    nn::shape_text(shape) + ", " + std::to_string(input.target.labels.size()) +
+                    " labels and " + std::to_string(input.valid.size()) + " flags");
+  }
+  check_labels_of(input, input.target.labels);
+  if (input.target.others.empty() && input.target.shares.empty()) return;
+  require(input.target.others.size() == slots && input.target.shares.size() == slots,
+          "a mixed target has another label and a share for each slot");
+  check_labels_of(input, input.target.others);
+}
+
+/// What is wanted of each class, times `hit`: (N, K).
+hlo::Tensor wanted(const hlo::LossArguments& of, const hlo::Tensor& is_label, double hit) {
+  const hlo::Tensor& logits = of.prediction;
+  if (!of.other) return hlo::select(is_label, hlo::splat_like(logits, hit), 0.0);
+  const hlo::Tensor share = hlo::to_classes(*of.share, logits.shape);
+  const hlo::Tensor is_other = hlo::is_class(*of.other, logits.shape);
+  return hlo::select(is_label, share * hit, 0.0) + hlo::select(is_other, (1.0 - share) * hit, 0.0);
+}
+
+/// rank_of(), of all slots.
+hlo::Tensor rank_of_label(const hlo::Tensor& logits, const hlo::Tensor& logit,
+                          const hlo::Tensor& label) {
+  const hlo::Tensor own = hlo::to_classes(logit, logits.shape);
+  const hlo::Tensor place = hlo::iota(*label.builder, label.type, logits.shape, 1);
+  const hlo::Tensor is_before =
+      hlo::compare(place, hlo::Order::kLess, hlo::to_classes(label, logits.shape));
+  const hlo::Tensor equals = hlo::both(is_before, hlo::compare(logits, hlo::Order::kEqual, own));
+  const hlo::Tensor larger = hlo::compare(logits, hlo::Order::kGreater, own);
+  return hlo::sum(hlo::float32(larger) + hlo::float32(equals), {1});
+}
+
 class CrossEntropyLoss final : public Loss {
  public:
   explicit CrossEntropyLoss(float smoothing) : smoothing_(smoothing) {}
@@ -31,7 +83,7 @@ class CrossEntropyLoss final : public Loss {
   bool takes_mixtures() const override { return true; }
 
   LossSums evaluate(const LossInput& input) const override {
-    check(input);
+    check_classes(input, "cross-entropy");
     const auto classes = static_cast<std::size_t>(input.prediction.shape[1]);
     LossSums sums;
     Eigen::ArrayXf shares(input.prediction.shape[1]);
@@ -82,16 +134,6 @@ class CrossEntropyLoss final : public Loss {
   }
 
  private:
-  /// What is wanted of each class, times `hit`: (N, K).
-  static hlo::Tensor wanted(const hlo::LossArguments& of, const hlo::Tensor& is_label, double hit) {
-    const hlo::Tensor& logits = of.prediction;
-    if (!of.other) return hlo::select(is_label, hlo::splat_like(logits, hit), 0.0);
-    const hlo::Tensor share = hlo::to_classes(*of.share, logits.shape);
-    const hlo::Tensor is_other = hlo::is_class(*of.other, logits.shape);
-    return hlo::select(is_label, share * hit, 0.0) +
-           hlo::select(is_other, (1.0 - share) * hit, 0.0);
-  }
-
   /// The label's logit, (N), or the mean of a mixture's two.
   static hlo::Tensor mixed_logit(const hlo::LossArguments& of, const hlo::Tensor& logit) {
     if (!of.other) return logit;
@@ -100,46 +142,6 @@ class CrossEntropyLoss final : public Loss {
     const hlo::Tensor& share = *of.share;
     return hlo::select(hlo::compare(share, hlo::Order::kLess, 1.0),
                        share * logit + (1.0 - share) * other, logit);
-  }
-
-  /// rank_of(), of all slots.
-  static hlo::Tensor rank_of_label(const hlo::Tensor& logits, const hlo::Tensor& logit,
-                                   const hlo::Tensor& label) {
-    const hlo::Tensor own = hlo::to_classes(logit, logits.shape);
-    const hlo::Tensor place = hlo::iota(*label.builder, label.type, logits.shape, 1);
-    const hlo::Tensor is_before =
-        hlo::compare(place, hlo::Order::kLess, hlo::to_classes(label, logits.shape));
-    const hlo::Tensor equals = hlo::both(is_before, hlo::compare(logits, hlo::Order::kEqual, own));
-    const hlo::Tensor larger = hlo::compare(logits, hlo::Order::kGreater, own);
-    return hlo::sum(hlo::float32(larger) + hlo::float32(equals), {1});
-  }
-
-  static void check(const LossInput& input) {
-    const auto& shape = input.prediction.shape;
-    const auto slots = static_cast<std::size_t>(shape.empty() ? 0 : shape[0]);
-    const bool fits =
-        shape.size() == 2 && input.target.labels.size() == slots && input.valid.size() == slots &&
-        (input.gradient.empty() || input.gradient.size() == input.prediction.data.size());
-    if (!fits) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "cross-entropy needs logits (N, K), N labels and N flags, got logits " +
-                      nn::shape_text(shape) + ", " + std::to_string(input.target.labels.size()) +
-                      " labels and " + std::to_string(input.valid.size()) + " flags");
-    }
-    check_labels_of(input, input.target.labels);
-    if (input.target.others.empty() && input.target.shares.empty()) return;
-    require(input.target.others.size() == slots && input.target.shares.size() == slots,
-            "a mixed target has another label and a share for each slot");
-    check_labels_of(input, input.target.others);
-  }
-
-  static void check_labels_of(const LossInput& input, std::span<const std::int64_t> labels) {
-    const std::int64_t classes = input.prediction.shape[1];
-    const auto bad = first_bad_label(labels, input.valid, classes);
-    if (!bad) return;
-    throw Error(ErrorCode::kCorrupt, "label " + std::to_string(labels[*bad]) + " in slot " +
-                                         std::to_string(*bad) + " is not one of the model's " +
-                                         std::to_string(classes) + " classes");
   }
 
   struct Slot {
@@ -185,10 +187,99 @@ class CrossEntropyLoss final : public Loss {
   float smoothing_;
 };
 
+/// Binary cross-entropy of values, with targets made of labels.
+class ClassBceLoss final : public Loss {
+ public:
+  explicit ClassBceLoss(const ClassBce& of) : of_(of), of_values_(Bce().make()) {}
+
+  TargetKind target() const override { return TargetKind::kClass; }
+  bool takes_mixtures() const override { return true; }
+
+  LossSums evaluate(const LossInput& input) const override {
+    check_classes(input, "class-bce");
+    const auto classes = static_cast<std::size_t>(input.prediction.shape[1]);
+    const std::vector<float> targets = targets_of(input, classes);
+    const double factor = factor_of(classes);
+    LossSums sums = of_values_->evaluate({.prediction = input.prediction,
+                                          .target = {.values = targets},
+                                          .valid = input.valid,
+                                          .divisor = input.divisor / factor,
+                                          .gradient = input.gradient});
+    sums.loss *= factor;
+    for (std::size_t slot = 0; slot < input.valid.size(); ++slot) {
+      const Logits logits = input.prediction.data.subspan(slot * classes, classes);
+      if (input.valid[slot] == 0 || !flat::whole(logits).allFinite()) continue;
+      const std::size_t rank = rank_of(logits, static_cast<std::size_t>(input.target.labels[slot]));
+      sums.top1 += rank < 1 ? 1 : 0;
+      sums.top5 += rank < 5 ? 1 : 0;
+    }
+    return sums;
+  }
+
+  std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const override {
+    const hlo::Tensor logits = of.prediction;  // (N, K)
+    const hlo::Tensor is_label = hlo::is_class(of.target, logits.shape);
+    const auto values =
+        of_values_->stablehlo({.prediction = logits, .target = targets_of(of, is_label)});
+    const double factor = factor_of(static_cast<std::size_t>(logits.shape[1]));
+    const hlo::Tensor logit = hlo::sum(hlo::select(is_label, logits, 0.0), {1});
+    const hlo::Tensor rank = rank_of_label(logits, logit, of.target);
+    const auto among = [&](double places) {
+      return hlo::both(hlo::compare(rank, hlo::Order::kLess, places), hlo::is_finite(values->loss));
+    };
+    return hlo::LossResults{
+        .loss = values->loss * factor,
+        .gradient = [factor, gradient = values->gradient] { return gradient() * factor; },
+        .top1 = among(1),
+        .top5 = among(5)};
+  }
+
+ private:
+  double factor_of(std::size_t classes) const {
+    return of_.sum_classes ? static_cast<double>(classes) : 1.0;
+  }
+
+  /// Of each class of each slot: (N, K).
+  std::vector<float> targets_of(const LossInput& input, std::size_t classes) const {
+    std::vector<float> targets(input.valid.size() * classes);
+    const float hit = 1.0F - of_.label_smoothing;
+    const Target& of = input.target;
+    for (std::size_t slot = 0; slot < input.valid.size(); ++slot) {
+      if (input.valid[slot] == 0) continue;
+      float* row = targets.data() + slot * classes;
+      const float share = of.others.empty() ? 1.0F : of.shares[slot];
+      row[of.labels[slot]] += share * hit;
+      if (!of.others.empty()) row[of.others[slot]] += (1.0F - share) * hit;
+    }
+    const float spread = of_.label_smoothing / static_cast<float>(classes);
+    for (float& target : targets) target = at_threshold(target + spread);
+    return targets;
+  }
+
+  float at_threshold(float target) const {
+    if (!of_.threshold) return target;
+    return target > *of_.threshold ? 1.0F : 0.0F;
+  }
+
+  hlo::Tensor targets_of(const hlo::LossArguments& of, const hlo::Tensor& is_label) const {
+    const auto smoothing = static_cast<double>(of_.label_smoothing);
+    const auto classes = static_cast<double>(of.prediction.shape[1]);
+    const hlo::Tensor targets = wanted(of, is_label, 1.0 - smoothing) + smoothing / classes;
+    if (!of_.threshold) return targets;
+    return hlo::float32(
+        hlo::compare(targets, hlo::Order::kGreater, static_cast<double>(*of_.threshold)));
+  }
+
+  ClassBce of_;
+  std::unique_ptr<Loss> of_values_;
+};
+
 }  // namespace
 
 const ComponentName CrossEntropy::kName = {"cross-entropy", "CrossEntropy",
                                            "Cross-entropy of the softmax; a class per sample"};
+const ComponentName ClassBce::kName = {"class-bce", "ClassBce",
+                                       "Binary cross-entropy of each class; a class per sample"};
 
 void list_label_smoothing(FieldList& field, float& label_smoothing) {
   field("label_smoothing", label_smoothing, {.min = 0, .max = 1, .open_max = true},
@@ -200,5 +291,23 @@ void CrossEntropy::fields(FieldList& field) { list_label_smoothing(field, label_
 std::unique_ptr<Loss> CrossEntropy::make() const {
   return std::make_unique<CrossEntropyLoss>(label_smoothing);
 }
+
+void ClassBce::fields(FieldList& field) {
+  list_label_smoothing(field, label_smoothing);
+  list_classes(field);
+}
+
+void ClassBce::list_classes(FieldList& field) {
+  field("threshold", threshold, {.min = 0, .max = 1, .open_max = true},
+        "A class whose target is above it has the target 1, any other 0; none: as they are");
+  field("sum_classes", sum_classes, "The sum over the classes, not their mean");
+}
+
+void ClassBce::check() const {
+  require(!threshold || *threshold > 0 || label_smoothing == 0,
+          "threshold 0 with label_smoothing makes every class's target 1");
+}
+
+std::unique_ptr<Loss> ClassBce::make() const { return std::make_unique<ClassBceLoss>(*this); }
 
 }  // namespace millrace::trainer::losses

@@ -16,6 +16,7 @@ namespace millrace::trainer {
 const TableOf<Loss>& standard_losses() {
   static const TableOf<Loss> table = TableOf<Loss>("loss")
                                          .add<losses::CrossEntropy>()
+                                         .add<losses::ClassBce>()
                                          .add<losses::PixelCrossEntropy>()
                                          .add<losses::Bce>()
                                          .add<losses::Dice>()

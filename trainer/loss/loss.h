@@ -102,8 +102,8 @@ using LossChoice = Choice<Loss>;
 /// As a field of another component.
 const ValueType& value_type(const LossChoice& choice);
 
-/// cross-entropy, pixel-cross-entropy, bce, dice, bce-dice, tversky, l1, mse, rmse, berhu,
-/// gradient, ssim, infonce.
+/// cross-entropy, class-bce, pixel-cross-entropy, bce, dice, bce-dice, tversky, l1, mse, rmse,
+/// berhu, gradient, ssim, infonce.
 const TableOf<Loss>& standard_losses();
 
 /// The index of the first label of a valid slot that is outside [0, num_classes) and not `ignore`,

@@ -13,12 +13,15 @@ using nn::Value;
 
 constexpr nn::BatchNorm kNorm{.epsilon = 1e-12F, .momentum = 0.4F};
 
-Value whitened(GraphBuilder& builder, Value x) {
+Value whitened(GraphBuilder& builder, Value x, int samples) {
   constexpr std::int64_t kKernel = 2;
   const std::int64_t patch = builder.shape(x)[0] * kKernel * kKernel;
-  x = builder.conv2d(
-      "whiten", x,
-      {.channels = 2 * patch, .kernel = kKernel, .init = Init::kWhitening, .shared = {}});
+  x = builder.conv2d("whiten", x,
+                     {.channels = 2 * patch,
+                      .kernel = kKernel,
+                      .init = Init::kWhitening,
+                      .init_samples = samples,
+                      .shared = {}});
   return builder.gelu("gelu", x);
 }
 
@@ -40,13 +43,13 @@ Value group(GraphBuilder& builder, const std::string& name, Value x, std::int64_
   return builder.gelu(name + ".gelu2", builder.batch_norm(name + ".norm2", x, kNorm));
 }
 
-nn::Graph build(const ModelOptions& options, const std::vector<std::int64_t>& channels) {
+nn::Graph build(const ModelOptions& options, const Airbench94& net) {
   GraphBuilder builder;
   Value x =
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
-  x = whitened(builder, x);
-  for (std::size_t i = 0; i < channels.size(); ++i)
-    x = group(builder, "group" + std::to_string(i + 1), x, channels[i]);
+  x = whitened(builder, x, net.whitening_samples);
+  for (std::size_t i = 0; i < net.channels.size(); ++i)
+    x = group(builder, "group" + std::to_string(i + 1), x, net.channels[i]);
   x = builder.flatten("flatten", builder.max_pool2d("pool", x, {.kernel = 3, .stride = 3}));
   x = builder.linear(
       "head", x,
@@ -62,6 +65,9 @@ const ComponentName Airbench94::kName = {"airbench94", "Airbench94",
 
 void Airbench94::fields(FieldList& field) {
   field("channels", channels, {.min = 1, .max = 1 << 16}, "Of the three groups");
+  field.by_name();
+  field("whitening_samples", whitening_samples, {.min = 0},
+        "Samples of the first epoch that the first filters whiten; 0: those of the first step");
 }
 
 void Airbench94::check() const {
@@ -69,9 +75,8 @@ void Airbench94::check() const {
 }
 
 std::unique_ptr<Architecture> Airbench94::make() const {
-  return make_architecture({.side = 32}, [channels = channels](const ModelOptions& options) {
-    return build(options, channels);
-  });
+  return make_architecture(
+      {.side = 32}, [net = *this](const ModelOptions& options) { return build(options, net); });
 }
 
 }  // namespace millrace::trainer::models

@@ -17,6 +17,7 @@ namespace millrace::trainer::models {
 
 struct Airbench94 {
   std::vector<std::int64_t> channels = {64, 256, 256};  ///< of the three groups
+  int whitening_samples = 0;                            ///< nn::Conv2d::init_samples
 
   static const ComponentName kName;
   void fields(FieldList& field);

@@ -18,6 +18,7 @@ namespace models {
 
 struct ResNet18 {
   Stem stem = Stem::kImageNet;
+  float stochastic_depth = 0.0F;  ///< of the last block; the first has none
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -26,6 +27,7 @@ struct ResNet18 {
 
 struct ResNet34 {
   Stem stem = Stem::kImageNet;
+  float stochastic_depth = 0.0F;  ///< of the last block; the first has none
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -34,6 +36,7 @@ struct ResNet34 {
 
 struct ResNet50 {
   Stem stem = Stem::kImageNet;
+  float stochastic_depth = 0.0F;  ///< of the last block; the first has none
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -43,6 +46,7 @@ struct ResNet50 {
 /// Of 32 groups of 4 channels in the first stage.
 struct ResNeXt50 {
   Stem stem = Stem::kImageNet;
+  float stochastic_depth = 0.0F;  ///< of the last block; the first has none
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -51,6 +55,7 @@ struct ResNeXt50 {
 
 struct WideResNet50 {
   Stem stem = Stem::kImageNet;
+  float stochastic_depth = 0.0F;  ///< of the last block; the first has none
 
   static const ComponentName kName;
   void fields(FieldList& field);

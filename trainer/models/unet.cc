@@ -44,7 +44,8 @@ nn::Graph build_unet(const ModelOptions& options, std::int64_t width) {
       builder.input("image", {options.in_channels, options.image.height, options.image.width});
   const Value entry = resnet_entry(builder, x, Stem::kImageNet, width);
   x = builder.max_pool2d("maxpool", entry, {.kernel = 3, .stride = 2, .padding = 1});
-  const std::vector<Value> stages = resnet_stages(builder, x, basic_block, {3, 4, 6, 3}, width);
+  const std::vector<Value> stages =
+      resnet_stages(builder, x, basic_block, {.depths = {3, 4, 6, 3}, .width = width});
   x = unit(builder, "centre1", stages[3], 8 * width);
   x = unit(builder, "centre2", x, 8 * width);
   x = expand(builder, "up4", x, &stages[2], 4 * width);

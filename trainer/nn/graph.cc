@@ -188,6 +188,8 @@ Value GraphBuilder::conv2d(std::string name, Value x, const Conv2d& options) {
   if (options.init == Init::kWhitening && !sees_patches)
     refuse(name, options, "whitening needs the model's input, and two filters per value of a patch",
            {x});
+  if (options.init_samples < 0 || (options.init_samples > 0 && options.init != Init::kWhitening))
+    refuse(name, options, "start values of so many samples are whitening's", {x});
   if (options.flat) {
     if (options.groups != 1 || options.kernel.height != 1 || options.kernel.width != 1)
       refuse(name, options, "only 1x1 kernels in one group are flat", {x});

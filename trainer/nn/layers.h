@@ -43,7 +43,7 @@ enum class Init {
   kConstant,        ///< InitSpec::value
   kUniformMean,     ///< Uniform, deviation 1 / fan_in: the mean of the inputs, at random signs
   kDirac,           ///< kKaimingUniform, but the first outputs are the inputs (torch's dirac_)
-  kWhitening,       ///< kKaimingUniform until the first batch has come: trainer/nn/whitening.h
+  kWhitening,       ///< kKaimingUniform until a run has pictures: trainer/nn/whitening.h
 };
 
 struct Input {};
@@ -69,6 +69,8 @@ struct Conv2d {
   bool joins_names = false;
   Init init = Init::kKaimingUniform;
   Init bias_init = Init::kKaimingUniform;
+  /// kWhitening: of how many of the first epoch's slots; 0: of those of the first step's batches.
+  int init_samples = 0;
   std::optional<SharedWeights> shared = {};
 };
 

@@ -3,7 +3,8 @@
 // Of a convolution on the model's input, with start values Init::kWhitening: the eigenvectors of
 // the patches' second moments, in the order of their eigenvalues, each divided by the root of its
 // eigenvalue and kEpsilon, then the same negated. The responses to the patches have equal powers
-// and no correlation. A run computes them once, from the samples of its first step.
+// and no correlation. A run computes them once, before its first step: from that step's samples, or
+// from as many of its first epoch's slots as Conv2d::init_samples says.
 //
 //   PatchMoments moments(whitening_layers(graph).front());
 //   for (...) moments.add(image);                       // (H, W, C), as the model is given it

@@ -44,7 +44,8 @@ PjrtStep::PjrtStep(PjrtReplica& replica, const StepSetup& setup)
       setup_(setup),
       // Refuses what contradicts itself.
       state_names_(Optimizer(setup.optimizer, replica.setup().model.parameters()).state_names()),
-      is_split_(setup.accumulate > 1 || sums_on_host()) {
+      is_split_(setup.accumulate > 1 || sums_on_host()),
+      has_base_lr_(has_falling_group(setup.optimizer.rule.make()->settings())) {
   ReplicaTeam& team = replica.team();
   if (replica.device() == 0) team.programs().set_training(program_options(setup), team.size());
   team.add(replica.device(), *this);
@@ -147,6 +148,7 @@ void PjrtStep::land_numbers(const StepNumbers& numbers) {
   const device::pjrt::Client& client = replica_.client();
   const std::size_t device = replica_.device();
   lr_ = one(copy_number(client, device, numbers.lr));
+  if (has_base_lr_) base_lr_ = one(copy_number(client, device, numbers.unscheduled_lr()));
   step_ = one(copy_number(client, device, numbers.step));
   valid_ = one(copy_number(client, device, static_cast<float>(num_valid_)));
   if (is_split_) divisor_array_ = one(copy_number(client, device, static_cast<float>(divisor_)));
@@ -235,6 +237,7 @@ std::vector<const Buffer*> PjrtStep::arguments(const hlo::Program& program) {
   if (!setup_.ema.empty()) arguments.give(Role::kEma, on_device(setup_.ema));
   arguments.give(Role::kBuffer, replica_.buffers());
   arguments.give(Role::kLearningRate, lr_);
+  if (has_base_lr_) arguments.give(Role::kBaseRate, base_lr_);
   arguments.give(Role::kStep, step_);
   arguments.give(Role::kNumValid, valid_);
   if (is_split_) {

@@ -63,12 +63,13 @@ class PjrtStep final : public ReplicaStep {
   StepSetup setup_;
   std::vector<std::string> state_names_;
   bool is_split_;
+  bool has_base_lr_;         ///< whether programs take it
   double num_valid_ = 0;     ///< of the step so far, of all replicas; likewise:
   double divisor_ = 0;       ///< of its micro-batches' gradients; 0: none was added
   bool has_sample_ = false;  ///< this replica
   std::int64_t slots_ = 1;   ///< of a replica's batch
   std::optional<BatchArrays> batch_;
-  DeviceArrays key_, lr_, step_, valid_, divisor_array_;
+  DeviceArrays key_, lr_, base_lr_, step_, valid_, divisor_array_;
   Accumulated accumulated_;
   std::deque<Results> pending_;
   bool is_intact_ = true;  ///< false once a program was found to have failed

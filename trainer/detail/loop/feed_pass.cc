@@ -33,6 +33,14 @@ Vote vote(const FeedPass& pass, const ReplicaInput& input, Replica& replica) {
 
 }  // namespace
 
+pipeline::SlotNumbers slot_numbers(const pipeline::Batch& batch, std::int64_t batch_size,
+                                   const Topology& topology) {
+  if (batch.slots.stride > 0) return batch.slots;
+  const std::int64_t size = batch_size > 0 ? batch_size : batch.size;
+  return {.first = batch.index * size * topology.processes + topology.process,
+          .stride = topology.processes};
+}
+
 bool run_pass(const FeedPass& pass,
               const std::function<void(Replica&, const pipeline::Batch*)>& round,
               const std::function<void(Replica&)>& end) {

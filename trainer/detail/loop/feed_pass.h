@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/topology.h"
 #include "pipeline/batch.h"
 #include "trainer/detail/collectives/processes.h"
 #include "trainer/detail/loop/failure.h"
@@ -66,6 +67,12 @@ struct FeedPass {
   std::stop_token stop = {};     ///< of this process; ends the pass on all
   std::int64_t max_batches = 0;  ///< per replica; 0: all
 };
+
+/// Which slots of the epoch a batch has, by which it is the same on any number of devices and
+/// processes. A feed that does not say counts a process's batches, whose slots the processes take
+/// in turn. `batch_size`: of a replica; 0: what each batch has.
+pipeline::SlotNumbers slot_numbers(const pipeline::Batch& batch, std::int64_t batch_size,
+                                   const Topology& topology);
 
 /// Calls `round` for each round, with null for a replica that has no batch, then `end` once, on
 /// every replica's thread. Returns false, on every process, after a stop; then `end` is not called.

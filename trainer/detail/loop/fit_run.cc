@@ -6,7 +6,9 @@
 
 #include "io/base/error.h"
 #include "trainer/detail/loop/epoch_report.h"
+#include "trainer/detail/loop/feed_pass.h"
 #include "trainer/detail/loop/fit_start.h"
+#include "trainer/detail/loop/start_filters.h"
 #include "trainer/detail/store/checkpoint_folder.h"
 #include "trainer/log_lines.h"
 
@@ -58,6 +60,38 @@ void FitRun::start() {
                                       schedule_.base_lr() / world, world, schedule_.base_lr()));
   }
   saves_.begin();
+}
+
+void FitRun::take_start_values() {
+  const std::int64_t slots = start_slots(run_.input.model);
+  const bool has_started = saves_.state().global_step > 0 || !run_.options.init.empty();
+  if (slots == 0 || has_started || !stop_.stopped_by().empty()) return;
+  const std::int64_t batch_size = run_.input.train.batch_size();
+  require(batch_size > 0, "whitening of samples before the first step needs the batches' size");
+  std::vector<StartFilters> filters;
+  for (int device = 0; device < group_.size(); ++device)
+    filters.emplace_back(group_.replica(device), StartFilters::From::kSlots);
+  const auto of = [&](const Replica& replica) -> StartFilters& {
+    return filters[static_cast<std::size_t>(replica.device())];
+  };
+  const std::int64_t round = batch_size * saves_.state().world;
+  const auto feed =
+      run_.input.train.open(static_cast<std::uint32_t>(saves_.state().epoch), nullptr);
+  const bool is_whole = run_pass(
+      {.group = group_,
+       .processes = run_.processes,
+       .feed = *feed,
+       .stop = stop_.token(),
+       .max_batches = (slots + round - 1) / round},
+      [&](Replica& replica, const pipeline::Batch* batch) {
+        if (batch == nullptr) return;
+        of(replica).add(*batch, slot_numbers(*batch, batch_size, group_.topology()));
+      },
+      [&](Replica& replica) {
+        of(replica).write();
+        replica.clock().take();  // no step's
+      });
+  if (!is_whole) stop_.agree();
 }
 
 template <typename Work>
@@ -152,6 +186,7 @@ void FitRun::run_epochs() {
   start();
   output_.tell(&Observer::on_fit_start);
   evaluation_.check_sanity();
+  take_start_values();
   while (saves_.state().epoch < run_.options.epochs && stop_.stopped_by().empty()) {
     run_epoch(saves_.state().epoch);
   }

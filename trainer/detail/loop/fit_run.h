@@ -30,6 +30,9 @@ class FitRun {
 
  private:
   void start();
+  /// Sets start values that take more of the data than the first step has (start_filters.h), of a
+  /// run that has taken none.
+  void take_start_values();
   void run_epochs();
   void run_epoch(std::int64_t epoch);
   /// Returns false after a stop; then the epoch's steps are saved.

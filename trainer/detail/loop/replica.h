@@ -4,12 +4,13 @@
 // Threads: its device's own thread, one at a time.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "trainer/backend.h"
 #include "trainer/collectives.h"
-#include "trainer/nn/whitening.h"
 #include "trainer/step_clock.h"
 #include "trainer/train_options.h"
 
@@ -30,6 +31,7 @@ class Replica {
   int rank() const { return setup_.control.rank(); }
   /// Of this process's devices: an index into what there is one of per device.
   int device() const { return setup_.device; }
+  const Model& model() const { return setup_.model; }
   const Objective& objective() const { return setup_.objective; }
   Collectives& control() { return setup_.control; }
   DeviceSpan buffers() const { return buffers_.span; }
@@ -42,19 +44,15 @@ class Replica {
   ReplicaStep& step() { return *step_; }
   std::unique_ptr<EvaluationStep> make_evaluation() { return steps_->make_evaluation(); }
   std::unique_ptr<PredictionStep> make_prediction() { return steps_->make_prediction(); }
-  /// Sets what start values take from the data: the filters of whitening layers
-  /// (trainer/nn/whitening.h), from the valid samples of all replicas' batches. Called once, before
-  /// a run's first step; `batch`: null for none. Throws: NotFound without a sample; Unsupported for
-  /// pictures that are no floats in the host's memory. A collective.
-  void start_from(const pipeline::Batch* batch);
+  /// Writes a parameter's start values, to the EMA, too. Requires: make_step(). Threads: while no
+  /// replica of the process computes.
+  void write_start(std::size_t parameter, std::span<const float> values);
   /// To be called after the host has written weights or buffers.
   void weights_changed() { steps_->weights_changed(); }
   /// What was compiled since the last call.
   std::vector<CompileEvent> take_compilations() { return steps_->take_compilations(); }
 
  private:
-  void write_filters(const nn::WhiteningLayer& layer, const pipeline::Batch* batch);
-
   DeviceBuffer buffers_;
   ReplicaSetup setup_;
   TrainingGroups groups_;

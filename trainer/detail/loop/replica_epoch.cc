@@ -7,6 +7,7 @@
 
 #include "io/base/error.h"
 #include "trainer/detail/flat_math.h"
+#include "trainer/detail/loop/start_filters.h"
 
 namespace millrace::trainer::detail {
 ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const std::string& device)
@@ -107,23 +108,19 @@ bool ReplicaEpoch::vote() {
   return true;
 }
 
-// By the slots of the epoch: the same on any number of devices and processes. A feed that does not
-// say which slots a batch has counts a process's batches, whose slots the processes take in turn.
 nn::BatchKey ReplicaEpoch::random_key() const {
   nn::BatchKey key{
       .first = {.seed = context_.options.seed, .epoch = static_cast<std::uint32_t>(context_.epoch)},
       .stride = static_cast<std::uint64_t>(context_.topology.processes)};
   if (!input_.has_batch()) return key;
-  const pipeline::Batch& batch = input_.batch();
-  if (batch.slots.stride > 0) {
-    key.first.index = static_cast<std::uint64_t>(batch.slots.first);
-    key.stride = static_cast<std::uint64_t>(batch.slots.stride);
-    return key;
-  }
-  const std::int64_t size = context_.batch_size > 0 ? context_.batch_size : batch.size;
-  key.first.index = static_cast<std::uint64_t>(batch.index * size) * key.stride +
-                    static_cast<std::uint64_t>(context_.topology.process);
+  const pipeline::SlotNumbers slots = own_slots();
+  key.first.index = static_cast<std::uint64_t>(slots.first);
+  key.stride = static_cast<std::uint64_t>(slots.stride);
   return key;
+}
+
+pipeline::SlotNumbers ReplicaEpoch::own_slots() const {
+  return slot_numbers(input_.batch(), context_.batch_size, context_.topology);
 }
 
 void ReplicaEpoch::tell_start() {
@@ -143,7 +140,7 @@ float ReplicaEpoch::learning_rate() const {
 
 void ReplicaEpoch::add_micro_batch() {
   const bool is_first = totals_.global_step == 0 && micro_batches_ == 0;
-  if (is_first && context_.options.init.empty()) replica_.start_from(micro_.batch);
+  if (is_first && context_.options.init.empty()) start_from_data();
   ++micro_batches_;
   step_.add(micro_);
   if (micro_.batch == nullptr || micro_.batch->num_valid == 0) return;
@@ -151,8 +148,16 @@ void ReplicaEpoch::add_micro_batch() {
   bytes_ += static_cast<std::int64_t>(micro_.batch->num_bytes());
 }
 
+void ReplicaEpoch::start_from_data() {
+  StartFilters filters(replica_, StartFilters::From::kFirstStep);
+  if (micro_.batch != nullptr) filters.add(*micro_.batch, own_slots());
+  filters.write();
+}
+
 void ReplicaEpoch::finish_step() {
-  step_.apply({.lr = learning_rate(), .step = totals_.global_step + 1});
+  step_.apply({.lr = learning_rate(),
+               .step = totals_.global_step + 1,
+               .base_lr = static_cast<float>(context_.schedule.base_lr())});
   totals_.whole = false;  // a report or a checkpoint that fails is not followed by another
   count_step();
   settle(step_.runs_ahead() ? 1 : 0);

@@ -110,8 +110,12 @@ class ReplicaEpoch {
   bool next_micro_batch();
   bool vote();
   nn::BatchKey random_key() const;
+  /// Of the batch that there is.
+  pipeline::SlotNumbers own_slots() const;
   void tell_start();
   void add_micro_batch();
+  /// Before the run's first step.
+  void start_from_data();
   bool is_full() const { return micro_batches_ == context_.options.accumulate; }
   void finish_step();
   void count_step();

@@ -165,7 +165,8 @@ void ComposedStep::update(const StepNumbers& numbers) {
   updater_->update({.lr = numbers.lr,
                     .step = numbers.step,
                     .gradient_scale = divisor_ / num_valid_,
-                    .is_finite = std::isfinite(sums_.front())});
+                    .is_finite = std::isfinite(sums_.front()),
+                    .base_lr = numbers.base_lr});
   if (weight_gather_ != nullptr) weight_gather_->begin();
   replica_.weights_changed();
 }

@@ -116,13 +116,6 @@ std::vector<Range> MatrixUpdate::ranges() const {
   return all;
 }
 
-RuleStep MatrixUpdate::step_of(const Update& update, const Entry& entry) const {
-  return {.lr = update.lr * entry.settings.rate_at(update.step),
-          .gradient_scale = update.gradient_scale,
-          .weight_decay = entry.settings.weight_decay,
-          .step = update.step};
-}
-
 void MatrixUpdate::update(const Update& update, std::span<float> gradients) const {
   if (entries_.empty()) return;
   const std::vector<double> before = norms(update.weights);
@@ -153,7 +146,7 @@ void MatrixUpdate::accumulate(const Update& update, std::span<float> gradients) 
     for (const Range& range : entry.owned) {
       std::ranges::fill(part_of(gradients, {at, range.begin}), 0.0F);
       for (std::size_t k = 0; k < states.size(); ++k) states[k] = part_of(update.states[k], range);
-      rule_->accumulate(step_of(update, entry), part_of(gradients, range), states);
+      rule_->accumulate(step_of(update, entry.settings), part_of(gradients, range), states);
       at = range.end;
     }
     std::ranges::fill(part_of(gradients, {at, entry.range.end}), 0.0F);
@@ -184,7 +177,7 @@ void MatrixUpdate::move(const Update& update, std::span<const double> norms,
     if (entries_[i].settings.rate_at(update.step) == 0.0F) continue;
     for (const Range& range : entries_[i].owned) {
       const std::span<float> weights = part_of(update.weights, range);
-      rule_->move(step_of(update, entries_[i]), entries_[i].size, norms[i], weights,
+      rule_->move(step_of(update, entries_[i].settings), entries_[i].size, norms[i], weights,
                   part_of(gradients, range));
       if (!rounds_to_bf16_) continue;
       flat::round_to_bf16(weights);

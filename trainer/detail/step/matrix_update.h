@@ -50,7 +50,6 @@ class MatrixUpdate {
 
   void add_matrices(const ParameterTable& table, const std::vector<Range>& owned);
   void deal();
-  RuleStep step_of(const Update& update, const Entry& entry) const;
   std::vector<double> norms(std::span<const float> weights) const;
   void accumulate(const Update& update, std::span<float> gradients) const;
   void make_steps(std::span<float> gradients) const;

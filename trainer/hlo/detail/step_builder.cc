@@ -59,6 +59,8 @@ void StepBuilder::take_key() {
 
 void StepBuilder::take_numbers() {
   lr_ = program_.take({.name = "lr", .role = Role::kLearningRate});
+  if (has_falling_group(rule_->settings()))
+    base_lr_ = program_.take({.name = "base_lr", .role = Role::kBaseRate});
   const Tensor step = program_.take({.name = "step", .role = Role::kStep, .type = Type::kInt64});
   num_valid_ = program_.take({.name = "num_valid", .role = Role::kNumValid});
   const Scope scope(builder_, "step");
@@ -199,9 +201,16 @@ void StepBuilder::update() {
     new_buffers_[i] = select(changes_, new_buffers_[i], buffers_[i]);
 }
 
+/// As ParameterSettings::share_left().
+Tensor StepBuilder::share_left(const ParameterSettings& group) const {
+  return (static_cast<double>(group.until + 1) - float32(step_)) *
+         (1.0 / static_cast<double>(group.until - group.after));
+}
+
 /// The learning rate of a group, until it is over.
 Tensor StepBuilder::rate_of(const ParameterSettings& group) const {
-  const Tensor rate = group.rate == 1.0F ? lr_ : lr_ * static_cast<double>(group.rate);
+  const Tensor lr = group.falls ? base_lr_ * share_left(group) : lr_;
+  const Tensor rate = group.rate == 1.0F ? lr : lr * static_cast<double>(group.rate);
   if (group.after == 0) return rate;
   return select(compare(step_, Order::kGreater, static_cast<double>(group.after)), rate, 0.0);
 }

@@ -30,7 +30,7 @@ class StepBuilder {
   void take_weights();
   void take_batch();
   void take_key();
-  void take_numbers();  ///< the rate, the step's number, the number of valid samples
+  void take_numbers();  ///< the rates, the step's number, the number of valid samples
   /// What micro-batches have added up so far, and whether this is the first, which begins anew.
   void take_accumulated();
   /// The sums of micro-batches, and what gradients of them were divided by.
@@ -61,6 +61,7 @@ class StepBuilder {
   Tensor counted(const Tensor& x) const;
   void check_finite();
   void clip();
+  Tensor share_left(const ParameterSettings& group) const;
   Tensor rate_of(const ParameterSettings& group) const;
   void update(std::size_t number, const Parameter& parameter);
 
@@ -72,7 +73,7 @@ class StepBuilder {
   std::vector<std::vector<Tensor>> states_;  // by the rule's state, then by parameter
   std::vector<Tensor> before_;               // gradients of the micro-batches before
   std::map<std::string, Tensor> targets_;
-  Tensor valid_, lr_, step_, num_valid_, divisor_, samples_, sums_, is_finite_, changes_;
+  Tensor valid_, lr_, base_lr_, step_, num_valid_, divisor_, samples_, sums_, is_finite_, changes_;
   Tensor is_first_, samples_before_, sums_before_;
   RandomKey key_;
 };

@@ -15,20 +15,29 @@ namespace millrace::trainer::models {
 nn::Conv2d convolution(std::int64_t channels, std::int64_t kernel, std::int64_t stride);
 
 using Depths = std::array<int, 4>;
-/// Of a builder, a name, the input, the stage's channels and the stride.
-using Block = std::function<nn::Value(nn::GraphBuilder&, const std::string&, nn::Value,
-                                      std::int64_t, std::int64_t)>;
+/// Where a block stands in its network.
+struct BlockPlace {
+  std::string name;
+  std::int64_t channels = 0;  ///< the stage's
+  std::int64_t stride = 1;
+  float stochastic_depth = 0.0F;
+};
+using Block = std::function<nn::Value(nn::GraphBuilder&, nn::Value, const BlockPlace&)>;
 
-nn::Value basic_block(nn::GraphBuilder& builder, const std::string& name, nn::Value x,
-                      std::int64_t width, std::int64_t stride);
+nn::Value basic_block(nn::GraphBuilder& builder, nn::Value x, const BlockPlace& at);
 /// Channels of a ResNet's entry and first stage, as in the paper; each stage doubles them.
 inline constexpr std::int64_t kResNetWidth = 64;
 
 /// conv1, bn1, relu.
 nn::Value resnet_entry(nn::GraphBuilder& builder, nn::Value x, Stem stem,
                        std::int64_t width = kResNetWidth);
+struct ResNetStages {
+  Depths depths = {};
+  std::int64_t width = kResNetWidth;
+  float stochastic_depth = 0.0F;  ///< of the last block; the first has none
+};
 /// layer1 to layer4; returns the output of each.
 std::vector<nn::Value> resnet_stages(nn::GraphBuilder& builder, nn::Value x, const Block& block,
-                                     const Depths& depths, std::int64_t width = kResNetWidth);
+                                     const ResNetStages& stages);
 
 }  // namespace millrace::trainer::models
