@@ -4,9 +4,8 @@ set(MILLRACE_AUDIO AUTO CACHE STRING "Sounds by libsndfile and libsamplerate: ON
 set(MILLRACE_VIDEO AUTO CACHE STRING "Films by FFmpeg's libraries: ON, OFF, or AUTO, where they are installed")
 
 # millrace_find_media(OPTION TARGET PACKAGES MODULE...): TARGET links the modules that pkg-config knows.
-# A wheel for other machines (tools/wheel.sh) has none of them.
 function(millrace_find_media option target packages)
-  if(NOT ${option} OR MILLRACE_PYTHON_PROGRAM)
+  if(NOT ${option})
     return()
   endif()
   find_package(PkgConfig QUIET)

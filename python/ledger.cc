@@ -41,6 +41,16 @@ void bind_entry(nb::module_& module) {
       });
 }
 
+/// A lost shard of unknown size is counted as one sample, which the numbers alone would hide.
+std::string ledger_text(const FaultLedger& ledger) {
+  std::string text = fmt::format("<Ledger: {}{} read, {} emitted, {} skipped",
+                                 ledger.unknown_shards() > 0 ? "at least " : "", ledger.read(),
+                                 ledger.emitted(), ledger.skipped_text());
+  if (ledger.filtered() > 0) text += fmt::format("; {} filtered out", ledger.filtered());
+  if (ledger.refetched() > 0) text += fmt::format("; {} refetched", ledger.refetched());
+  return text + ">";
+}
+
 }  // namespace
 
 void bind_ledger(nb::module_& module) {
@@ -57,12 +67,7 @@ void bind_ledger(nb::module_& module) {
                    "Lost shards of unknown size, each of which `skipped` counts as one sample.")
       .def_prop_ro("warnings", &FaultLedger::warnings, "Oddities that cost no sample.")
       .def_prop_ro("entries", &FaultLedger::entries, "The first 100,000 skips.")
-      .def("__repr__",
-           [](const FaultLedger& self) {
-             return fmt::format("<Ledger: {} read, {} emitted, {} skipped>", self.read(),
-                                self.emitted(), self.skipped());
-           })
-      .def("__str__", &FaultLedger::skipped_text);
+      .def("__repr__", &ledger_text);
 }
 
 }  // namespace millrace::python

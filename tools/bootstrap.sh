@@ -27,7 +27,7 @@ tests=(
   python3-sphinx python3-myst-parser mandoc zsh fish
 )
 ci=(slurmctld slurmd slurm-client munge libsimgrid-dev mmdebstrap git openssh-server openssh-client iproute2 procps)
-wheel=(dpkg-dev unzip libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
+wheel=(dpkg-dev unzip libsndfile1-dev libsamplerate0-dev libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
 
 wanted=("${build[@]}")
 [[ ${1:-} == --tests || ${1:-} == --ci ]] && wanted+=("${tests[@]}" "${media[@]}")

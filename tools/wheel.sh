@@ -36,8 +36,26 @@ build_library() {  # NAME CMAKE-OPTION...
   touch "$work/$1-ready"
 }
 
+# libarchive takes random bytes from glibc 2.36 or newer where it is compiled with that; here from the kernel, by what glibc has had since
+# 2.25. Its own function does not compile beside glibc's declaration.
+cat >"$work/random_bytes.c" <<'SOURCE'
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+__attribute__((visibility("hidden"))) void random_bytes(void* to, size_t size) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = getrandom((char*)to + done, size - done, 0);
+    if (got > 0) done += (size_t)got;
+    else if (got == 0 || errno != EINTR) abort();
+  }
+}
+SOURCE
+cc -O2 -fPIC -c -o "$work/random_bytes.o" "$work/random_bytes.c"
+
 # tar, and what the reader unpacks with it: bzip2, xz, zstd; gzip is zlib's.
-off=()
+off=(-DHAVE_ARC4RANDOM_BUF=1 -DCMAKE_C_FLAGS=-Darc4random_buf=random_bytes
+  "-DCMAKE_SHARED_LINKER_FLAGS=$work/random_bytes.o")
 for option in OPENSSL NETTLE MBEDTLS LIBB2 LIBXML2 EXPAT LZO LZ4 PCREPOSIX XATTR ACL ICONV TAR CPIO CAT TEST; do
   off+=("-DENABLE_$option=OFF")
 done
@@ -69,6 +87,7 @@ rm -rf "$work/plain" && mkdir "$work/plain"
   --config-settings=build-dir="$PWD/build/wheel-build" \
   --config-settings=cmake.define.CMAKE_PREFIX_PATH="$prefix" \
   --config-settings=cmake.define.MILLRACE_PYTHON_PROGRAM=ON \
+  --config-settings=cmake.define.MILLRACE_AUDIO=ON --config-settings=cmake.define.MILLRACE_VIDEO=OFF \
   --config-settings='build.targets=millrace_python;millrace_python_stub;millrace'
 
 rm -rf "$work/repaired" "$work/unpacked"

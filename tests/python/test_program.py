@@ -173,5 +173,5 @@ def test_what_is_printed_says_what_it_is(tmp_path: Path) -> None:
         next(iter(loader))
         assert "epoch 0, 1 batches handed out" in repr(loader)
         assert repr(loader.statistics()).startswith("<Statistics: 1 batches, 4 samples, 0 masked")
-        assert re.fullmatch(r"<Ledger: \d+ read, \d+ emitted, 0 skipped>", repr(loader.ledger()))
+        assert re.fullmatch(r"<Ledger: \d+ read, \d+ emitted, 0 samples skipped>", repr(loader.ledger()))
         assert repr(loader.statistics().stages[0]).startswith("<StageStatistics: read, ")

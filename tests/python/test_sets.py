@@ -122,6 +122,11 @@ def test_the_ledger_lists_what_was_skipped(tmp_path: Path) -> None:
     (fault,) = ledger.entries
     assert (fault.code, fault.url) == ("Truncated", str(tmp_path / "set-000001.tar"))
     assert fault.offset is not None and fault.samples == ledger.skipped > 0
+    # Of the rest of a shard nothing says how many samples it had: it counts as one.
+    assert repr(ledger) == str(ledger) == (
+        f"<Ledger: at least {ledger.read} read, {count} emitted, "
+        "at least 1 sample (1 shard, number of samples unknown) skipped>"
+    )
     with pipeline(spec, faults=mr.Faults("skip", max_faults=0)).numpy() as loader:
         with pytest.raises(mr.ExhaustedError):
             list(loader)
