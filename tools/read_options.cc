@@ -259,6 +259,10 @@ void ReadOptions::attach(const CommandContext& context) {
   opener_.reset();
 }
 
+bool ReadOptions::reads_network(std::span<const std::string> shards) const {
+  return cache_.empty() && !shards.empty() && std::ranges::all_of(shards, io::is_network_url);
+}
+
 trainer::NetworkState ReadOptions::network() const { return retry_clock_->state(); }
 
 io::HttpOptions ReadOptions::http() const {

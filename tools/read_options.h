@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -122,6 +123,8 @@ class ReadOptions {
   std::shared_ptr<const io::Opener> opener() const;
   /// The opener's HTTP options.
   io::HttpOptions http() const;
+  /// Whether all of these come over the network whenever they are read: --cache keeps them.
+  bool reads_network(std::span<const std::string> shards) const;
   /// What the openers' readers had to repeat so far. Threads: any.
   trainer::NetworkState network() const;
 
