@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -17,8 +18,10 @@
 #include "tools/progress.h"
 #include "tools/trace_options.h"
 #include "tools/train/class_count.h"
+#include "tools/train/metered_feed.h"
 #include "tools/train/model_option.h"
 #include "tools/train/run_options.h"
+#include "tools/train/run_watch.h"
 #include "tools/train/stored_image.h"
 #include "tools/train/timed_run.h"
 #include "tools/values.h"
@@ -70,6 +73,7 @@ class BenchCommand final : public Command {
     run_.declare(app);
     run_.declare_cache(app);
     trace_.declare(app, true);
+    metrics_.declare(app);
   }
 
   void check() override {
@@ -81,6 +85,7 @@ class BenchCommand final : public Command {
     run_.check();
     order_.settle();
     trace_.check();
+    metrics_.check();
     sets_ = read_.specs;
     mix_.check(sets_, order_.chosen(), "");
     read_.specs = MixOptions::specs_of(sets_);
@@ -93,6 +98,7 @@ class BenchCommand final : public Command {
     devices_ = start_devices(run_.device_choice(), run_.plugins, {}, context);
     run_.settle({.devices = static_cast<int>(devices_->set.size())});
     run_.topology = {};  // one reader, however many devices take its batches
+    if (!metrics_.listen.empty()) watch_.emplace(metrics_, Topology{}, context.log);
     if (stage_ != "read") settle_size(context);
     choice_.settle();
     run_.open_cache(context.log);
@@ -185,10 +191,21 @@ class BenchCommand final : public Command {
     return fields;
   }
 
-  Measured run_pipeline(const CommandContext& context) const {
+  /// Shows the input on the pages of --metrics-listen as long as what is returned exists.
+  using Watched = trainer::PrometheusMetrics::Watched;
+  std::unique_ptr<Watched> watch(trainer::WatchedRun::Input input) {
+    if (!watch_) return nullptr;
+    return std::make_unique<Watched>(
+        watch_->metrics(), trainer::WatchedRun{.train = std::move(input),
+                                               .network = [this] { return read_.network(); }});
+  }
+
+  Measured run_pipeline(const CommandContext& context) {
     auto with_stop = options(context);
     with_stop.stop = context.stop;
     pipeline::Pipeline pipeline(std::move(with_stop));
+    const auto watched = watch([&] { return trainer::InputState{pipeline.statistics()}; });
+    if (watch_) watch_->metrics().on_epoch_start(1);
     const auto start = std::chrono::steady_clock::now();
     Measured measured;
     pipeline::Batch batch;
@@ -217,11 +234,15 @@ class BenchCommand final : public Command {
     const auto model = choice_.build();
     const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     const auto backend = devices_->make_backend(choice_.images.of_bytes(), context.log);
+    MeteredFeed metered(feed);
+    const auto watched = watch([&] { return metered.state(); });
     TimedRun timed(seconds_, context.stop);
     trainer::ProgressBar bar(context.terminal);
+    std::vector<trainer::Observer*> observers = {&timed, &bar};
+    if (watch_) observers.push_back(&watch_->metrics());
     trainer::fit({.model = *model,
                   .objective = objective,
-                  .train = feed,
+                  .train = metered,
                   .devices = threads,
                   .backend = backend.get()},
                  {.epochs = 1 << 20,
@@ -231,13 +252,22 @@ class BenchCommand final : public Command {
                   .stop = timed.token(),
                   .log = {},
                   .trace = context.trace},
-                 {&timed, &bar});
+                 observers);
     if (context.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "measuring was stopped");
     Measured measured{.seconds = timed.seconds(),
                       .samples = timed.samples(),
                       .statistics = feed.pipeline()->statistics()};
     measured.verdict = measured.statistics.verdict().text;
     return measured;
+  }
+
+  /// The verdict in `text` as a run has it, of shards that come over the network.
+  std::string with_network(std::string text) const {
+    constexpr std::string_view kByRead = "input-bound by read";
+    const std::size_t at = text.find(kByRead);
+    if (at != std::string::npos && read_.network.reads_network(read_.shards()))
+      text.insert(at + kByRead.size(), kOverNetwork);
+    return text;
   }
 
   void print(const Measured& measured, CommandContext& context) const {
@@ -253,7 +283,7 @@ class BenchCommand final : public Command {
     context.out.line(fmt::format("{:.0f} samples/s, {:.1f} MB/s of fields, in {:.1f} s ({})",
                                  samples_per_s, bytes_per_s / 1e6, measured.seconds, stage_text()));
     const std::string text = measured.statistics.to_text();
-    context.out.line(text.substr(0, text.find_last_not_of('\n') + 1));
+    context.out.line(with_network(text.substr(0, text.find_last_not_of('\n') + 1)));
   }
 
   void print_json(const Measured& measured, double samples_per_s, double bytes_per_s,
@@ -270,7 +300,7 @@ class BenchCommand final : public Command {
                                    {"bytes_per_s", bytes_per_s},
                                    {"stage", stage_},
                                    {"stages", stages},
-                                   {"verdict", measured.verdict}};
+                                   {"verdict", with_network(measured.verdict)}};
     if (multi_crop_.is_given()) {
       for (const ImageOptions& view : multi_crop_.views(choice_.images))
         line["views"].push_back({view.size.height, view.size.width, view.channels});
@@ -306,6 +336,8 @@ class BenchCommand final : public Command {
   std::optional<StoredImage> stored_;
   OrderOptions order_;
   TraceFileOptions trace_;
+  MetricsOptions metrics_;
+  std::optional<RunWatch> watch_;
 };
 
 }  // namespace

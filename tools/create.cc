@@ -18,6 +18,7 @@
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"
 #include "tools/run_processes.h"
+#include "tools/train/run_watch.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -80,6 +81,7 @@ class CreateCommand final : public Command {
         ->type_name("SEED");
     app.add_flag("--no-index", no_index_, "Write neither indexes nor a manifest");
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
+    metrics_.declare(app);
     app.add_option("--threads", threads_, "Reading and encoding threads; 0: one per core")
         ->transform(whole_number(0, kMaxThreads))
         ->check(own_of_process());
@@ -89,6 +91,7 @@ class CreateCommand final : public Command {
     pictures_.settle();
     check_set(set_options());
     source_.check();
+    metrics_.check();
   }
 
   void run(CommandContext& context) override {
@@ -98,9 +101,21 @@ class CreateCommand final : public Command {
       WriteSetOptions options = set_options();
       if (pictures_.wanted())
         options.closing = [this] { return pictures_.summary(processes_->cluster()); };
-      options.on_shard = [&](const wds::ShardSummary& shard) { report(shard, context); };
+      options.on_shard = [&](const wds::ShardSummary& shard) {
+        report(shard, context);
+        if (watch_) watch_->metrics().add_shard(shard.bytes);
+      };
+      options.on_sample = [&](std::uint64_t done, std::uint64_t all) {
+        if (!watch_) return;
+        watch_->metrics().expect(all);
+        watch_->metrics().at(done);
+      };
       std::unique_ptr<SampleSource> source;
       trainer::all_do(processes_->cluster(), [&] {
+        if (!metrics_.listen.empty())
+          watch_.emplace(metrics_,
+                         WatchedJob{.command = name(), .topology = processes_->topology()},
+                         context.log);
         source = source_.open(context.log);
         if (source->size() == 0) throw Error(ErrorCode::kCorrupt, "the source has no sample");
         if (pictures_.wanted()) source = recoded_source(std::move(source), pictures_);
@@ -135,6 +150,8 @@ class CreateCommand final : public Command {
   std::string pattern_;
   SourceOptions source_;
   PictureRecoding pictures_;
+  MetricsOptions metrics_;
+  std::optional<JobWatch> watch_;
   std::int64_t maxcount_ = 100'000;
   std::string maxsize_ = "3e9";
   std::uint32_t folds_ = 0;

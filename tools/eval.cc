@@ -114,6 +114,7 @@ class EvalCommand final : public Command {
           run_, read_, context);
     });
     log_balance(options.found.num_indexed(), context.log);
+    if (is_first) show_status(context.terminal, "evaluating, waiting for the first batch");
     trainer::LoaderFeed feed(std::move(options), devices);
     LimitedFeed limited(feed, limit_, run_.topology);
     trainer::TerminalLine* terminal = is_first ? context.terminal : nullptr;

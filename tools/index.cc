@@ -122,6 +122,7 @@ class IndexCommand final : public Command {
     wds::FaultLedger ledger(read_.policy(), log);
     make_parent_folders(places_.index_path(all.front()));
     Progress progress(context.terminal, "shards", shards.size(), "reading the first shards");
+    const auto followed = progress.follow(read_.network.opener(), shards);
     std::vector<Set> sets;
     std::vector<nlohmann::json> own;
     std::uint64_t done = 0;
@@ -132,7 +133,7 @@ class IndexCommand final : public Command {
     };
     per_shard<Indexed>(
         {.shards = shards, .threads = threads_, .stop = context.stop},
-        [&](const auto& url) { return try_index(url, ledger, context.stop); },
+        [&](const auto& url) { return try_index(url, *followed, ledger, context.stop); },
         [&](const Indexed& indexed) {
           progress.at(++done);
           processes_->is_alone() ? take(indexed) : own.push_back(pack(indexed));
@@ -194,26 +195,26 @@ class IndexCommand final : public Command {
     return found != sets.end() ? found->manifest : sets.emplace_back(Set{.path = path}).manifest;
   }
 
-  Indexed try_index(const std::string& url, wds::FaultLedger& ledger, const std::stop_token& stop) {
+  Indexed try_index(const std::string& url, const io::Opener& opener, wds::FaultLedger& ledger,
+                    const std::stop_token& stop) {
     try {
-      return index(url, stop);
+      return index(url, opener, stop);
     } catch (const Error& fault) {
       ledger.report_shard(fault, {});
       return {.url = url};
     }
   }
 
-  Indexed index(const std::string& url, const std::stop_token& stop) {
-    const auto opener = read_.network.opener();
+  Indexed index(const std::string& url, const io::Opener& opener, const std::stop_token& stop) {
     Indexed indexed{.url = io::printable_url(url), .place = places_.index_path(url)};
-    indexed.kept = !force_ && output_exists(*opener, indexed.place);
+    indexed.kept = !force_ && output_exists(opener, indexed.place);
     wds::ShardIndex index;
     if (indexed.kept) {
-      index = wds::read_index(*opener, indexed.place);
+      index = wds::read_index(opener, indexed.place);
       check_fresh(index, url);
     } else {
-      index = wds::build_index(*opener, url, read_.faults.shard_options(stop));
-      wds::write_index(index, indexed.place, replace(), opener.get());
+      index = wds::build_index(opener, url, read_.faults.shard_options(stop));
+      wds::write_index(index, indexed.place, replace(), &opener);
     }
     if (dali_) write_dali(index, url);
     indexed.entry = wds::ManifestShard{.url = indexed.url,

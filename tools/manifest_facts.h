@@ -1,7 +1,7 @@
 // ManifestFacts: what manifests say about shards.
 //
 //   ManifestFacts facts;
-//   facts.add(read_.listed_shards());               // the first entry for a shard wins
+//   facts.add(read_.lists.entries(read_.specs));               // the first entry for a shard wins
 //   facts.find_beside(shards, *opener, ledger);
 //   if (const auto* listed = facts.of(url)) ...
 //

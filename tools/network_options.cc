@@ -1,6 +1,7 @@
 #include "tools/network_options.h"
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -76,6 +77,10 @@ void NetworkOptions::attach(const CommandContext& context) {
   log_ = context.log;
   attached_ = true;
   opener_.reset();
+}
+
+bool NetworkOptions::reads_network(std::span<const std::string> shards) const {
+  return cache_.empty() && !shards.empty() && std::ranges::all_of(shards, io::is_network_url);
 }
 
 trainer::NetworkState NetworkOptions::state() const { return retry_clock_->state(); }

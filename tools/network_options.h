@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -47,6 +48,8 @@ class NetworkOptions {
   std::shared_ptr<const io::Opener> opener() const;
   /// The opener's HTTP options.
   io::HttpOptions http() const;
+  /// Whether all of these come over the network whenever they are read: --cache keeps them.
+  bool reads_network(std::span<const std::string> shards) const;
   /// What the openers' readers had to repeat so far. Threads: any.
   trainer::NetworkState state() const;
 

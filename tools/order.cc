@@ -34,6 +34,7 @@
 #include "tools/program.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
+#include "tools/shown_counts.h"
 #include "tools/values.h"
 #include "wds/split.h"
 
@@ -107,7 +108,9 @@ class OrderCommand final : public Command {
     read_.network.attach(context);
     if (!diff_.empty()) return print_difference(context);
     wds::FaultLedger ledger(read_.policy(), context.log);
-    const auto order = open(ledger, context);
+    // Lines on the same terminal are progress enough.
+    const bool is_seen = !digest_ && ::isatty(STDOUT_FILENO) == 1;
+    const auto order = open(ledger, is_seen ? nullptr : context.terminal, context);
     const std::uint64_t printed = digest_ ? print_digest(*order, context) : print(*order, context);
     if (printed == 0 && ledger.skipped() > 0)
       ledger.check_not_empty(fmt::format("epoch {}", epoch_));
@@ -129,7 +132,8 @@ class OrderCommand final : public Command {
   wds::SplitOptions split() const { return streams_.split(read_.shards().size(), topology_); }
 
   /// The options of a pipeline with this order.
-  pipeline::PipelineOptions find_options(const CommandContext& context) const {
+  pipeline::PipelineOptions find_options(trainer::TerminalLine* terminal,
+                                         const CommandContext& context) const {
     pipeline::PipelineOptions options{.shards = read_.shards(),
                                       .mix = mix_.sets(sets_, read_.lists),
                                       .joins = read_.joined(),
@@ -143,7 +147,7 @@ class OrderCommand final : public Command {
                                       .stop = context.stop,
                                       .log = context.log};
     order_.chosen().apply(seed_, options);
-    options = pipeline::with_counts(std::move(options));
+    options = with_shown_counts(std::move(options), terminal);
     pipeline::check_ranges(options);
     pipeline::check_repeats(options);
     if (!options.found.counts && !order_.chosen().epochs.resampled)
@@ -152,11 +156,13 @@ class OrderCommand final : public Command {
     return options;
   }
 
-  std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, const CommandContext& context) {
+  std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, trainer::TerminalLine* terminal,
+                                   const CommandContext& context) {
     const EpochOrder::Place place{
         .epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_};
-    const pipeline::PipelineOptions options = find_options(context);
-    if (!process_) total_ = total_slots(options);
+    pipeline::PipelineOptions options = find_options(terminal, context);
+    progress_.emplace(terminal, "slots", process_ ? 0 : total_slots(options), "reading the shards");
+    options.opener = progress_->follow(options.opener, options.shards, Follow::kUntilTheFirst);
     return std::make_unique<EpochOrder>(options, place, ledger, context.stop);
   }
 
@@ -220,7 +226,7 @@ class OrderCommand final : public Command {
     command.check();
     command.read_.network.attach(context);
     side.ledger.emplace(command.read_.policy(), context.log);
-    side.order = command.open(*side.ledger, context);
+    side.order = command.open(*side.ledger, nullptr, context);
   }
 
   static bool same(const OrderedSlot* a, const OrderedSlot* b) {
@@ -283,12 +289,8 @@ class OrderCommand final : public Command {
   /// threads. Returns their number.
   std::uint64_t each_text(EpochOrder& order,
                           void (*append)(const OrderedSlot& slot, std::string& text),
-                          const std::function<void(std::string_view)>& use,
-                          const CommandContext& context) const {
+                          const std::function<void(std::string_view)>& use) const {
     constexpr std::size_t kPiece = 4096;
-    // Lines on the same terminal are progress enough.
-    const bool is_seen = !digest_ && ::isatty(STDOUT_FILENO) == 1;
-    Progress progress(is_seen ? nullptr : context.terminal, "slots", total_, "reading the shards");
     std::uint64_t done = 0;
     std::vector<std::string> texts;
     for (auto slots = next(order, done); !slots.empty();) {
@@ -304,7 +306,7 @@ class OrderCommand final : public Command {
         });
       });
       done += slots.size();
-      progress.at(done);
+      progress_->at(done);
       // The texts hold nothing of the slots, so the next ones are made meanwhile.
       order.arena().execute([&] {
         tbb::parallel_invoke([&] { slots = next(order, done); },
@@ -318,16 +320,16 @@ class OrderCommand final : public Command {
   }
 
   std::uint64_t print(EpochOrder& order, CommandContext& context) const {
-    return each_text(
-        order, context.json ? append_json : append_line,
-        [&](std::string_view text) { context.out.write(std::as_bytes(std::span(text))); }, context);
+    return each_text(order, context.json ? append_json : append_line, [&](std::string_view text) {
+      context.out.write(std::as_bytes(std::span(text)));
+    });
   }
 
   std::uint64_t print_digest(EpochOrder& order, CommandContext& context) const {
     Sha256 hash;
-    const std::uint64_t slots = each_text(
-        order, append_identity,
-        [&](std::string_view text) { hash.update(std::as_bytes(std::span(text))); }, context);
+    const std::uint64_t slots = each_text(order, append_identity, [&](std::string_view text) {
+      hash.update(std::as_bytes(std::span(text)));
+    });
     context.out.line(context.json
                          ? nlohmann::ordered_json{{"slots", slots}, {"sha256", hash.hex()}}.dump()
                          : fmt::format("{}  {}", hash.hex(), counted(slots, "slot")));
@@ -346,7 +348,7 @@ class OrderCommand final : public Command {
   std::uint32_t epoch_ = 0;
   std::optional<int> process_;
   std::uint64_t limit_ = 0;
-  std::uint64_t total_ = 0;  ///< slots to come, for who waits; 0: unknown
+  mutable std::optional<Progress> progress_;  ///< of slots, for who waits
   bool digest_ = false;
   std::vector<std::string> diff_;
   int threads_ = 0;

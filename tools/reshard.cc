@@ -26,6 +26,7 @@
 #include "tools/run_processes.h"
 #include "tools/shared_work.h"
 #include "tools/task_arena.h"
+#include "tools/train/run_watch.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -85,6 +86,7 @@ class ReshardCommand final : public Command {
     app.add_flag("--force", force_, "Delete the pattern's existing shards first");
     read_.faults.declare(app);
     read_.network.declare(app);
+    metrics_.declare(app);
   }
 
   void check() override {
@@ -95,6 +97,7 @@ class ReshardCommand final : public Command {
     parse_renames();
     read_.check({spec_});
     check_place();
+    metrics_.check();
   }
 
   void run(CommandContext& context) override {
@@ -108,6 +111,7 @@ class ReshardCommand final : public Command {
     read_.network.attach(context);
     options_.shards = read_.lists.urls({spec_});
     options_.topology = processes_->topology();
+    trainer::all_do(processes_->cluster(), [&] { open_watch(context.log); });
     std::optional<JobState> lock;
     try {
       trainer::decide(processes_->cluster(), [&] { return take_pattern(lock); });
@@ -117,6 +121,15 @@ class ReshardCommand final : public Command {
       throw;
     }
     if (lock) lock->finish();
+  }
+
+  void open_watch(const Log& log) {
+    if (metrics_.listen.empty()) return;
+    watch_.emplace(metrics_,
+                   WatchedJob{.command = name(),
+                              .topology = processes_->topology(),
+                              .network = [this] { return read_.network(); }},
+                   log);
   }
 
   std::string take_pattern(std::optional<JobState>& lock) {
@@ -138,10 +151,13 @@ class ReshardCommand final : public Command {
     if (processes_->is_alone()) {
       options_.writer.manifest = manifest_path(options_.writer.pattern);
       options_.writer.pictures = pictures_.stored();
-      options_.writer.on_shard = [&](const auto& shard) { report(shard, context); };
     }
+    options_.writer.on_shard = [&](const auto& shard) {
+      if (processes_->is_alone()) report(shard, context);
+      if (watch_) watch_->metrics().add_shard(shard.bytes);
+    };
     wds::FaultLedger ledger(read_.policy(), context.log);
-    wds::ReshardResult result = reshard_all(*opener, ledger, context);
+    wds::ReshardResult result = reshard_all(opener, ledger, context);
     const std::string of_pictures = pictures_.summary(processes_->cluster());
     if (!processes_->is_alone()) {
       result.shards = all_summaries(processes_->cluster(), result.shards);
@@ -158,11 +174,19 @@ class ReshardCommand final : public Command {
     summarise(result, ledger, of_pictures, context);
   }
 
-  wds::ReshardResult reshard_all(const io::Opener& opener, wds::FaultLedger& ledger,
-                                 const CommandContext& context) {
-    Progress progress(context.terminal, "samples", known_samples(read_.policy(), options_.shards),
-                      "reading the first samples");
-    options_.on_sample = [&](std::uint64_t written) { progress.at(written); };
+  wds::ReshardResult reshard_all(const std::shared_ptr<const io::Opener>& opener,
+                                 wds::FaultLedger& ledger, const CommandContext& context) {
+    const std::uint64_t known = known_samples(read_.policy(), options_.shards);
+    Progress progress(context.terminal, "samples", known, "reading the first samples");
+    const auto followed = progress.follow(opener, options_.shards,
+                                          known == 0 ? Follow::kToTheEnd : Follow::kUntilTheFirst);
+    if (watch_) watch_->metrics().expect(known);
+    options_.on_sample = [&](std::uint64_t written) {
+      progress.at(written);
+      if (!watch_) return;
+      watch_->metrics().at(written);
+      watch_->metrics().skipped(ledger.skipped());
+    };
     std::optional<TaskArena> threads;
     if (pictures_.wanted()) {
       threads.emplace(0);
@@ -174,7 +198,7 @@ class ReshardCommand final : public Command {
         });
       };
     }
-    return wds::reshard(options_, opener, ledger, context.stop);
+    return wds::reshard(options_, *followed, ledger, context.stop);
   }
 
   void parse_renames() {
@@ -249,6 +273,8 @@ class ReshardCommand final : public Command {
   ReadOptions read_;
   wds::ReshardOptions options_;
   PictureRecoding pictures_;
+  MetricsOptions metrics_;
+  std::optional<JobWatch> watch_;
   std::string spec_;
   std::string maxsize_ = "3e9";
   std::string buffer_bytes_ = "1GiB";

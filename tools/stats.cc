@@ -120,7 +120,10 @@ class StatsCommand final : public Command {
     wds::FaultLedger ledger(read_.policy(), log);
     const std::uint64_t known = known_samples(read_.policy(), shards);
     const bool is_cut = limit_ > 0 && (known == 0 || limit_ < known);
-    Progress progress(context.terminal, "samples", is_cut ? limit_ : known);
+    Progress progress(context.terminal, "samples", is_cut ? limit_ : known,
+                      "reading the first samples");
+    const auto followed = progress.follow(
+        opener, shards, is_cut || known > 0 ? Follow::kUntilTheFirst : Follow::kToTheEnd);
     TaskArena threads(threads_);
     std::vector<wds::Sample> batch;
     std::size_t bytes = 0;
@@ -138,7 +141,7 @@ class StatsCommand final : public Command {
       if (batch.size() == kBatchSamples || bytes >= kBatchBytes) flush();
       return going && ++taken != limit_;
     };
-    scan({.shards = shards, .opener = *opener, .ledger = ledger, .stop = context.stop}, take);
+    scan({.shards = shards, .opener = *followed, .ledger = ledger, .stop = context.stop}, take);
     if (going) flush();
   }
 

@@ -31,6 +31,7 @@
 #include "tools/trace_options.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
+#include "tools/train/first_batch_line.h"
 #include "tools/train/json_observer.h"
 #include "tools/train/limit_options.h"
 #include "tools/train/model_option.h"
@@ -201,6 +202,7 @@ class TrainCommand final : public Command {
     const trainer::LossObjective losses = choice_.task.objective(choice_.classes, data_.mixup);
     const ViewObjective objective(losses, views_);
     std::optional<RunInput> made;
+    first_batch_.emplace(terminal_of(context));
     trainer::all_do(cluster, [&] {
       run_.open_cache(context.log);
       made.emplace(input_options(), devices, context);
@@ -281,7 +283,8 @@ class TrainCommand final : public Command {
             .run = run_,
             .read = read_,
             .seed = seed_,
-            .saved = saved_};
+            .saved = saved_,
+            .hooks = first_batch_ ? first_batch_->hooks() : OpenerHooks()};
   }
 
   void take_usual_classes(const CommandContext& context) {
@@ -652,13 +655,14 @@ class TrainCommand final : public Command {
     trainer::ProgressBar bar(terminal_of(context));
     bar.expect_evaluation(input.validation == nullptr ? 0 : input.validation->steps_per_epoch());
     JsonObserver json(context.out);
-    CheckpointUpload upload(run_folder_.upload, read_.network.http(), context.stop, context.log);
+    CheckpointUpload upload(run_folder_.upload, read_.network.http(), context.stop, context.log,
+                            terminal_of(context));
     trainer::XlaLines xla(xla_lines(input.devices, context));
     const Environment environment = process_environment();
     StopAdvice advice(
         is_of_mpirun(environment) && !processes_->is_alone() ? mpirun_kill_seconds(environment) : 0,
         context.log);
-    std::vector<trainer::Observer*> observers = {&bar, &advice};
+    std::vector<trainer::Observer*> observers = {&bar, &*first_batch_, &advice};
     if (log_style_ == "xla") observers.push_back(&xla);
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
@@ -757,6 +761,7 @@ class TrainCommand final : public Command {
   TraceFileOptions trace_;
   MetricsOptions metrics_;
   std::optional<RunWatch> watch_;  ///< until the command ends
+  std::optional<FirstBatchLine> first_batch_;
   std::string allreduce_ = "tree";
   EvaluationViews views_ = EvaluationViews::kOne;
   std::int64_t peer_timeout_ = kPeerTimeout;

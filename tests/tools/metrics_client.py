@@ -111,4 +111,5 @@ def main(program, shards):
     }))
 
 
-main(sys.argv[1], sys.argv[2])
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -18,7 +18,10 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/nginx.h"
 #include "tests/tools/support.h"
+#include "tools/job_metrics.h"
 #include "tools/metrics_answer.h"
 
 namespace millrace::testing {
@@ -156,7 +159,7 @@ TEST(MetricsAnswer, SaysThatARunStallsToWhomAsks) {
   metrics.on_step({.step = 7});
   clock.at += std::chrono::seconds(61);
   const auto health = [&](const std::string& within) {
-    return tools::answer(metrics, {.path = "/healthz", .within = within});
+    return tools::answer(tools::pages_of(metrics), {.path = "/healthz", .within = within});
   };
   EXPECT_EQ(health("").status, 200U);
   EXPECT_EQ(health("62").status, 200U);
@@ -220,6 +223,66 @@ TEST(MetricsListen, IsReadByPrometheusWhateverOthersDo) {
   EXPECT_EQ(found["health"]["type"], "application/json");
   EXPECT_EQ(found["missing"], 404);
   EXPECT_EQ(found["status"], 143) << "stopped by SIGTERM";
+}
+
+/// What a job's pages held while it worked, read by prometheus_client.
+nlohmann::json asked_of_job(const std::vector<std::string>& job) {
+  std::vector<std::string> words = {oracle_python("prometheus_client"),
+                                    "tests/tools/job_metrics_client.py", MILLRACE_PROGRAM};
+  words.insert(words.end(), job.begin(), job.end());
+  const ProcessResult result = run_process(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result.status == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
+}
+
+TEST(MetricsListen, AnswersForWhatWorksThroughASet) {
+  if (oracle_python("prometheus_client").empty())
+    GTEST_SKIP() << "no Python with prometheus_client (MILLRACE_ORACLE_PYTHON)";
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir dir;
+  make_set(dir, 400, 200);
+  const Nginx nginx(dir.path(), {.location_lines = "limit_rate 20k;"});  // for longer than asked
+  const std::string new_set = dir / "new-%06d.tar";
+  const auto reshard =
+      asked_of_job({"reshard", nginx.url("set-{000000..000001}.tar"), new_set, "--maxcount", "1"});
+  EXPECT_GT(reshard["millrace_job_samples_total"], 0);
+  EXPECT_GT(reshard["millrace_job_shards_total"], 0);
+  EXPECT_GT(reshard["millrace_job_written_bytes_total"], 0);
+  EXPECT_EQ(reshard["millrace_network_retries_total"], 0);
+  EXPECT_EQ(reshard["health"]["command"], "reshard");
+  EXPECT_EQ(reshard["status"], 143) << "stopped by SIGTERM";
+  const auto create = asked_of_job({"create", dir / "made-%06d.tar", "--synthetic", "classes",
+                                    "--count", "1000000", "--maxcount", "10"});
+  EXPECT_EQ(create["millrace_job_expected_samples"], 1'000'000);
+  EXPECT_GT(create["millrace_job_samples_total"], 0);
+  const auto bench = asked_of_job({"bench", dir / "set-000000.tar", "--seconds", "600"});
+  EXPECT_GT(bench["millrace_input_samples_total"], 0);
+}
+
+TEST(JobMetrics, ProgressIsASampleOrAShard) {
+  FakeClock clock;
+  tools::JobMetrics metrics({.command = "create"}, clock);
+  const auto idle = [&] { return metrics.seconds_since_progress(); };
+  clock.advance(std::chrono::seconds(5));
+  EXPECT_EQ(idle(), 5);
+  metrics.at(1);
+  EXPECT_EQ(idle(), 0);
+  clock.advance(std::chrono::seconds(61));
+  metrics.skipped(0);
+  EXPECT_EQ(idle(), 61) << "nothing was skipped";
+  EXPECT_EQ(tools::answer(tools::pages_of(metrics), {.path = "/healthz", .within = "60"}).status,
+            503U);
+  metrics.skipped(1);
+  EXPECT_EQ(idle(), 0);
+  clock.advance(std::chrono::seconds(1));
+  metrics.add_shard(512);
+  EXPECT_EQ(nlohmann::json::parse(metrics.health()),
+            (nlohmann::json{{"command", "create"},
+                            {"samples", 1},
+                            {"expected", 0},
+                            {"seconds_since_progress", 0.0}}));
+  EXPECT_THAT(metrics.text(), AllOf(HasSubstr("\nmillrace_job_written_bytes_total 512\n"),
+                                    HasSubstr("\nmillrace_job_skipped_samples_total 1\n")));
 }
 
 TEST(MetricsListen, RefusesWhatIsNoAddress) {

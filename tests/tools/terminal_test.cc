@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -13,7 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/nginx.h"
 #include "tests/tools/support.h"
+#include "tests/wds/memory_opener.h"
+#include "tools/metered_opener.h"
+#include "tools/read_share.h"
 
 namespace millrace::testing {
 namespace {
@@ -115,6 +122,83 @@ TEST_F(OnATerminal, EveryCommandThatWorksForLongSaysHowFarItIs) {
     EXPECT_TRUE(name == "cache" || std::ranges::any_of(lines, says_how_far))
         << name << shown["lines"];
   }
+}
+
+/// Lines that say how far it is, and how long it will take.
+bool says_what_is_left(const std::string& line) {
+  return std::regex_search(line, std::regex("[0-9] %.*, [0-9:]+ left"));
+}
+
+// Neither samples nor shards say how far these are: one shard, of which nothing is known before.
+TEST_F(OnATerminal, WhatIsReadFromAfarSaysHowFarACommandIs) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  std::filesystem::create_directory(dir_ / "far");
+  ASSERT_EQ(millrace({"create", dir_ / "far/set-%06d.tar", "--synthetic", "classes", "--count",
+                      "96", "--size", "48", "--no-index"})
+                .status,
+            0);
+  const auto bytes = std::filesystem::file_size(dir_ / "far/set-000000.tar");
+  const Nginx nginx(dir_.path(),
+                    {.location_lines = "limit_rate " + std::to_string(bytes / 3) + ";"});
+  const std::string far = nginx.url("far/set-000000.tar");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"verify", far},
+        std::vector<std::string>{"reshard", far, dir_ / "new-%06d.tar"}}) {
+    const auto shown = show(60, words);
+    EXPECT_EQ(shown["status"], 0) << words[0] << shown["text"];
+    EXPECT_LT(shown["widest"], 60) << words[0];
+    EXPECT_TRUE(shown["erased"]) << words[0];
+    const auto lines = shown["lines"].get<std::vector<std::string>>();
+    EXPECT_TRUE(std::ranges::any_of(lines, says_what_is_left)) << words[0] << shown["lines"];
+  }
+}
+
+TEST_F(OnATerminal, ARunSaysThatItSendsItsCheckpoints) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  std::filesystem::create_directory(dir_ / "sent");
+  const Nginx nginx(dir_.path(), {.location_lines = "dav_methods PUT DELETE; "
+                                                    "create_full_put_path on; "
+                                                    "client_max_body_size 100m;"});
+  const auto shown =
+      show(80, {"train", nginx.url("set-{000000..000002}.tar"), "--model", "lenet", "--batch-size",
+                "4", "--classes", "10", "--run-dir", dir_ / "run", "--upload", nginx.url("sent")});
+  EXPECT_EQ(shown["status"], 0) << shown["text"];
+  EXPECT_TRUE(shown["erased"]);
+  const auto lines = shown["lines"].get<std::vector<std::string>>();
+  EXPECT_THAT(lines, Contains(HasSubstr("uploading last")));
+  EXPECT_LT(shown["widest"], 80);
+}
+
+TEST(ReadShare, CountsEachShardByHowFarItWasRead) {
+  MemoryOpener memory;
+  memory.files = {{"a.tar", std::string(1000, 'a')}, {"b.tar", std::string(10, 'b')}};
+  memory.step = 250;
+  std::vector<double> told;
+  auto reads = std::make_unique<tools::ReadShare>(
+      tools::borrowed(memory), std::vector<std::string>{"a.tar", "b.tar"},
+      [&](double share, std::uint64_t) { told.push_back(share); });
+  std::array<std::byte, 1000> buffer{};
+  const auto first = reads->opener()->open("a.tar");
+  EXPECT_EQ(first->read(buffer), 250U);
+  EXPECT_EQ(first->read(buffer), 250U);
+  EXPECT_EQ(reads->opener()->open("a.tar")->read(buffer), 250U) << "read twice counts once";
+  EXPECT_EQ(reads->opener()->open("b.tar")->read(buffer), 10U);
+  EXPECT_THAT(told, ::testing::ElementsAre(0.125, 0.25, 0.25, 0.75));
+  EXPECT_EQ(reads->bytes(), 760U);
+  reads.reset();
+  EXPECT_EQ(first->read(buffer), 250U) << "a source outlives whoever asks";
+  EXPECT_EQ(told.size(), 4U);
+}
+
+TEST(ReadShare, OfWhatHasNoSizeIsNone) {
+  MemoryOpener memory;
+  memory.files = {{"pipe", "abc"}};
+  memory.knows_size = false;
+  tools::ReadShare reads(tools::borrowed(memory), std::vector<std::string>{"pipe"}, {});
+  std::array<std::byte, 8> buffer{};
+  reads.opener()->open("pipe")->read(buffer);
+  EXPECT_EQ(reads.share(), 0.0);
+  EXPECT_EQ(reads.bytes(), 3U);
 }
 
 TEST_F(OnATerminal, ADumbOneGetsTextAlone) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/gzipped.h"
+#include "tests/support/nginx.h"
 #include "tests/tools/support.h"
 
 namespace millrace::testing {
@@ -109,7 +110,7 @@ TEST_F(TraceRun, IsWrittenWhenTheRunFails) {
   EXPECT_GT(query(dir_ / "t.json")["spans"]["read"], 0);
 }
 
-// The three parts that a run may wait for, each made slow on purpose.
+// The parts that a run may wait for, each made slow on purpose.
 TEST_F(TraceRun, ShowsThatDecodingIsSlow) {
   create("large-%06d.tar", {"--count", "48", "--size", "512"});
   EXPECT_EQ(trace(dir_ / "large-000000.tar",
@@ -127,6 +128,24 @@ TEST_F(TraceRun, ShowsThatReadingIsSlow) {
             0);
   EXPECT_EQ(trace(dir_ / "packed.tar.bz2", {"--model", "lenet", "--batch-size", "8"})["slow"],
             "read");
+}
+
+TEST_F(TraceRun, ShowsThatTheNetworkIsSlow) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  create("far-%06d.tar", {"--count", "64", "--size", "64"});
+  const auto bytes = std::filesystem::file_size(dir_ / "far-000000.tar");
+  const Nginx nginx(dir_.path(),
+                    {.location_lines = "limit_rate " + std::to_string(bytes / 3) + ";"});
+  const ProcessResult result = train(nginx.url("far-000000.tar"),
+                                     {"--model", "lenet", "--batch-size", "8", "--shuffle", "0",
+                                      "--run-dir", dir_ / "run", "--trace", dir_ / "t.json.gz"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto found = query(dir_ / "t.json.gz");
+  EXPECT_EQ(found["slow"], "read");
+  EXPECT_GT(found["seconds"]["read"], found["seconds"]["decode"]);
+  // The line of the epoch and the run's page say whose reading that is.
+  EXPECT_THAT(result.err, HasSubstr("input-bound by read over the network"));
+  EXPECT_THAT(read_file(dir_ / "run/report.html"), HasSubstr("The network is the limit"));
 }
 
 TEST_F(TraceRun, ShowsThatTheModelIsSlow) {

@@ -267,6 +267,7 @@ class SetJob {
     const auto put = [&](wds::Sample sample) {
       writers_[set_of(left[done])].write(to_writer_sample(std::move(sample)));
       progress.at(++done);
+      if (options_.on_sample) options_.on_sample(done, left.size());
     };
     parallel_write(source_, left, put, {.threads = options_.threads, .stop = context_.stop});
   }

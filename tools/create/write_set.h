@@ -42,6 +42,8 @@ struct WriteSetOptions {
   std::function<std::string()> closing = {};
   /// Called for each completed shard, those of an earlier run first.
   std::function<void(const wds::ShardSummary& shard)> on_shard = {};
+  /// Called after each sample with the number done and to be done by this process in this run.
+  std::function<void(std::uint64_t done, std::uint64_t all)> on_sample = {};
 };
 
 /// Throws: InvalidArgument for what write_set() would reject without looking at the source.

@@ -9,12 +9,16 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::array<std::pair<const char*, const char*>, 6> kRemedies = {{
+constexpr std::array<std::pair<const char*, const char*>, 7> kRemedies = {{
     {"input-bound by decode",
      "Give decoding more cores (--threads), store smaller pictures (reshard --jpeg 'resize(256)'; "
      "stats --storage tells), "
      "re-code JPEGs for random crops (reshard --jpeg restarts), or keep a small set decoded "
      "(--cache-decoded)."},
+    {"input-bound by read over the network",
+     "The network is the limit: read more shards at once (--streams), keep them on a disk "
+     "(--cache), "
+     "or store smaller pictures (reshard --jpeg 'resize(256)')."},
     {"input-bound by read",
      "Read more shards at once (--streams), make shards larger, or keep them nearer (--cache)."},
     {"input-bound by merge",

@@ -1,15 +1,28 @@
 #include "tools/train/checkpoint_upload.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <utility>
 
 #include "io/base/error.h"
+#include "tools/metered_opener.h"
+#include "tools/progress.h"
 #include "trainer/checkpoint.h"
 
 namespace millrace::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMegabyte = 1'000'000;
+
+/// Of all files, at least one.
+std::uint64_t folder_bytes(const std::string& folder) {
+  std::uint64_t bytes = 1;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  return bytes;
+}
 
 io::HttpOptions without_retries(io::HttpOptions http) {
   http.retry.patience = std::chrono::milliseconds(0);
@@ -19,10 +32,11 @@ io::HttpOptions without_retries(io::HttpOptions http) {
 }  // namespace
 
 CheckpointUpload::CheckpointUpload(std::string url, const io::HttpOptions& http,
-                                   std::stop_token stop, Log log)
+                                   std::stop_token stop, Log log, trainer::TerminalLine* terminal)
     : url_(std::move(url)),
       stop_(std::move(stop)),
       log_(std::move(log)),
+      terminal_(terminal),
       opener_({.http = http, .stop = stop_}),
       last_opener_({.http = without_retries(http)}) {
   while (url_.ends_with('/')) url_.pop_back();
@@ -52,7 +66,14 @@ void CheckpointUpload::send(const std::string& path, const std::string& name) {
   if (!lock_ && !io::is_network_url(url_)) lock();
   if (lock_) lock_->check_in_place();
   const io::UrlOpener& opener = stop_.stop_requested() ? last_opener_ : opener_;
-  trainer::copy_checkpoint(path, url_, name, opener);
+  const auto total = folder_bytes(path);
+  Progress progress(terminal_, "MB", total / kMegabyte, "uploading " + name);
+  std::uint64_t sent = 0;
+  const auto show = [&](std::size_t bytes) {
+    sent += bytes;
+    progress.at(sent / kMegabyte, static_cast<double>(sent) / static_cast<double>(total));
+  };
+  trainer::copy_checkpoint(path, url_, name, MeteredOpener(borrowed(opener), {.on_write = show}));
 }
 
 }  // namespace millrace::tools

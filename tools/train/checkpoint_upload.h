@@ -21,6 +21,7 @@
 #include "io/base/log.h"
 #include "io/opener.h"
 #include "trainer/observer.h"
+#include "trainer/progress_bar.h"
 #include "trainer/run_lock.h"
 
 namespace millrace::tools {
@@ -28,7 +29,9 @@ namespace millrace::tools {
 class CheckpointUpload final : public trainer::Observer {
  public:
   /// `http`: options of the connection.
-  CheckpointUpload(std::string url, const io::HttpOptions& http, std::stop_token stop, Log log);
+  /// `terminal`, borrowed, shows how far a transfer is; null: none.
+  CheckpointUpload(std::string url, const io::HttpOptions& http, std::stop_token stop, Log log,
+                   trainer::TerminalLine* terminal = nullptr);
 
   /// Locks the url; a folder that is missing only with the first checkpoint. Throws: as
   /// trainer::RunLock.
@@ -44,6 +47,7 @@ class CheckpointUpload final : public trainer::Observer {
   std::string url_;
   std::stop_token stop_;
   Log log_;
+  trainer::TerminalLine* terminal_;
   io::UrlOpener opener_;
   io::UrlOpener last_opener_;
   std::set<std::string> missing_;

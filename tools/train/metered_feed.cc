@@ -11,17 +11,23 @@ namespace millrace::tools {
 /// Counts what the devices take.
 class MeteredFeed::Epoch final : public WrappedEpochFeed {
  public:
-  Epoch(std::unique_ptr<trainer::EpochFeed> feed, std::atomic<std::int64_t>& taken)
-      : WrappedEpochFeed(std::move(feed)), taken_(taken) {}
+  Epoch(std::unique_ptr<trainer::EpochFeed> feed, std::atomic<std::int64_t>& taken,
+        bool over_network)
+      : WrappedEpochFeed(std::move(feed)), taken_(taken), over_network_(over_network) {}
 
   bool next(int replica, pipeline::Batch& batch) override {
     const bool more = WrappedEpochFeed::next(replica, batch);
     if (more) taken_ += batch.num_valid;
     return more;
   }
+  std::string busiest_stage() const override {
+    const std::string stage = WrappedEpochFeed::busiest_stage();
+    return stage == "read" && over_network_ ? stage + kOverNetwork : stage;
+  }
 
  private:
   std::atomic<std::int64_t>& taken_;
+  const bool over_network_;
 };
 
 // A pipeline that goes on counts on; a new one begins at 0.
@@ -41,7 +47,7 @@ std::unique_ptr<trainer::EpochFeed> MeteredFeed::open(std::uint32_t epoch,
   if (elapsed() < before) taken_ = 0;
   MutexLock lock(mutex_);
   pipeline_ = feed_.pipeline();
-  return std::make_unique<Epoch>(std::move(opened), taken_);
+  return std::make_unique<Epoch>(std::move(opened), taken_, over_network_);
 }
 
 std::optional<trainer::InputState> MeteredFeed::state() const {

@@ -1,5 +1,8 @@
 // MeteredFeed: a LoaderFeed that says at any moment what it holds and has done.
 //
+// Of shards that come over the network the verdict on an epoch says so: "input-bound by read over
+// the network".
+//
 // Threads: as a Feed; state() from any, but not beside the destructor.
 #pragma once
 
@@ -16,10 +19,14 @@
 
 namespace millrace::tools {
 
+/// Behind "read", the stage's name.
+constexpr const char* kOverNetwork = " over the network";
+
 class MeteredFeed final : public WrappedFeed {
  public:
-  /// `feed` is borrowed.
-  explicit MeteredFeed(trainer::LoaderFeed& feed) : WrappedFeed(feed), feed_(feed) {}
+  /// `feed` is borrowed. `over_network`: its reading is named so where it limits a run.
+  explicit MeteredFeed(trainer::LoaderFeed& feed, bool over_network = false)
+      : WrappedFeed(feed), feed_(feed), over_network_(over_network) {}
 
   std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
                                            const pipeline::Position* from) override;
@@ -33,6 +40,7 @@ class MeteredFeed final : public WrappedFeed {
   std::optional<trainer::InputState> now() const MILLRACE_REQUIRES(mutex_);
 
   trainer::LoaderFeed& feed_;
+  const bool over_network_;
   std::atomic<std::int64_t> taken_ = 0;  ///< samples, by the devices, of the present pipeline
   mutable Mutex mutex_;
   /// The feed's, while it may be looked at: from the end of an open() to the next one.

@@ -64,14 +64,17 @@ std::vector<std::vector<std::string>> train_joins(const RunInputOptions& options
 RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
                    const CommandContext& context) {
   const auto pipeline = [&](const InputOptions& input) {
-    return make_pipeline_options(input, options.choice, options.run, options.read, context);
+    auto made = make_pipeline_options(input, options.choice, options.run, options.read, context);
+    if (options.hooks.on_read)
+      made.opener = std::make_shared<MeteredOpener>(made.opener, options.hooks);
+    return made;
   };
   auto train = pipeline(training_input(options));
   check_enough_samples(train);
   train_samples_ = pipeline::global_samples_per_epoch(train).value_or(0);
   std::size_t num_indexes = train.found.num_indexed();
   train_.emplace(std::move(train), devices);
-  metered_train_.emplace(*train_);
+  metered_train_.emplace(*train_, options.read.network.reads_network(train_shards(options)));
   limited_train_.emplace(*metered_train_, options.limits.train_batches, options.run.topology);
   if (const InputOptions input = validation_input(options); !input.is_empty()) {
     auto val = pipeline(input);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/command.h"
+#include "tools/metered_opener.h"
 #include "tools/train/data_options.h"
 #include "tools/train/limit_options.h"
 #include "tools/train/limited_feed.h"
@@ -27,6 +28,8 @@ struct RunInputOptions {
   const ReadOptions& read;
   std::uint64_t seed = 0;
   SavedStreams saved = {};
+  /// Called for what the feeds read.
+  OpenerHooks hooks = {};
 };
 
 /// The shards to train on; none for fake data.

@@ -17,6 +17,7 @@
 #include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/parse.h"
+#include "tools/shown_counts.h"
 #include "tools/values.h"
 #include "wds/split.h"
 
@@ -192,7 +193,7 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.indexed = !read.index.no_index;
   options.scan = !read.index.no_scan;
   options.scan_cache = wds::default_scan_cache();
-  options = pipeline::with_counts(std::move(options));
+  options = with_shown_counts(std::move(options), context.terminal);
   pipeline::check_ranges(options);
   if (!options.found.counts && !input.order.epochs.resampled)
     wds::check_enough_shards(input.shards.size(), options.split);

@@ -9,6 +9,22 @@
 #include "tools/option_settings.h"
 
 namespace millrace::tools {
+namespace {
+
+template <typename Metrics>
+MetricsServer::Answer answers(const Metrics& metrics) {
+  return
+      [pages = pages_of(metrics)](const MetricsRequest& request) { return answer(pages, request); };
+}
+
+void say_where(const MetricsServer& server, const Log& log) {
+  const ListenAddress& at = server.address();
+  log.info(fmt::format("metrics for Prometheus at http://{}/metrics{}", at.text(),
+                       at.is_loopback() ? "" : ", for whoever reaches this machine"));
+}
+
+}  // namespace
+
 void MetricsOptions::declare(CLI::App& app) {
   app.add_option("--metrics-listen", listen,
                  "Answer at this address, by HTTP: /metrics for Prometheus, /healthz for probes; a "
@@ -36,12 +52,13 @@ ListenAddress MetricsOptions::address(const Topology& topology) const {
 }
 
 RunWatch::RunWatch(const MetricsOptions& options, const Topology& topology, const Log& log)
-    : metrics_(MILLRACE_VERSION),
-      server_(options.address(topology),
-              [this](const MetricsRequest& request) { return answer(metrics_, request); }) {
-  const ListenAddress& at = server_.address();
-  log.info(fmt::format("metrics for Prometheus at http://{}/metrics{}", at.text(),
-                       at.is_loopback() ? "" : ", for whoever reaches this machine"));
+    : metrics_(MILLRACE_VERSION), server_(options.address(topology), answers(metrics_)) {
+  say_where(server_, log);
+}
+
+JobWatch::JobWatch(const MetricsOptions& options, const WatchedJob& job, const Log& log)
+    : metrics_(job), server_(options.address(job.topology), answers(metrics_)) {
+  say_where(server_, log);
 }
 
 }  // namespace millrace::tools

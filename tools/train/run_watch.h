@@ -1,8 +1,12 @@
-// RunWatch: --metrics-listen, by which a run answers whoever watches it (tools/metrics_answer.h).
+// RunWatch and JobWatch: --metrics-listen, by which a run, or a command that works through a set,
+// answers whoever watches it (tools/metrics_answer.h).
 //
 //   RunWatch watch(options, topology, log);
 //   const trainer::PrometheusMetrics::Watched watched(watch.metrics(), {.train = &train});
 //   fit(input, options, {&watch.metrics()});
+//
+//   JobWatch watch(options, {.command = "reshard"}, log);
+//   watch.metrics().at(samples);
 //
 // Threads: one at a time; its server has one of its own.
 #pragma once
@@ -11,6 +15,7 @@
 
 #include "io/base/log.h"
 #include "io/base/topology.h"
+#include "tools/job_metrics.h"
 #include "tools/metrics_server.h"
 #include "trainer/prometheus_metrics.h"
 
@@ -40,6 +45,18 @@ class RunWatch {
 
  private:
   trainer::PrometheusMetrics metrics_;
+  MetricsServer server_;
+};
+
+class JobWatch {
+ public:
+  /// Listens, and says where. Throws: as MetricsServer.
+  JobWatch(const MetricsOptions& options, const WatchedJob& job, const Log& log);
+
+  JobMetrics& metrics() { return metrics_; }
+
+ private:
+  JobMetrics metrics_;
   MetricsServer server_;
 };
 

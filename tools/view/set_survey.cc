@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "decode/text.h"
 #include "io/base/error.h"
 #include "tools/known_samples.h"
+#include "tools/metered_opener.h"
 #include "tools/progress.h"
 #include "tools/scan.h"
 #include "tools/task_arena.h"
@@ -36,7 +38,10 @@ class SurveyPass {
         survey_(input.shards, input.most_pictures),
         ledger_(input.policy, input.log),
         threads_(input.threads),
-        progress_(input.terminal, "samples", expected(input)) {
+        expected_(expected(input)),
+        progress_(input.terminal, "samples", expected_, "reading the first samples"),
+        opener_(progress_.follow(borrowed(input.opener), input.shards,
+                                 expected_ > 0 ? Follow::kUntilTheFirst : Follow::kToTheEnd)) {
     for (std::size_t i = 0; i < input.shards.size(); ++i)
       numbers_.try_emplace(input.shards[i], static_cast<std::uint32_t>(i));
   }
@@ -49,7 +54,7 @@ class SurveyPass {
       if (batch_.size() == kSurveyBatch || bytes_ >= kSurveyBytes) flush();
       return going_ && ++taken != input_.limit;
     };
-    scan({.shards = input_.shards, .opener = input_.opener, .ledger = ledger_, .stop = input_.stop},
+    scan({.shards = input_.shards, .opener = *opener_, .ledger = ledger_, .stop = input_.stop},
          take);
     if (going_) flush();
     survey_.take_faults(ledger_);
@@ -124,7 +129,9 @@ class SurveyPass {
   SetSurvey survey_;
   wds::FaultLedger ledger_;
   TaskArena threads_;
+  std::uint64_t expected_;
   Progress progress_;
+  std::shared_ptr<const io::Opener> opener_;
   std::map<std::string, std::uint32_t> numbers_;
   std::vector<wds::Sample> batch_;
   std::size_t bytes_ = 0;

@@ -8,6 +8,7 @@
 #include "io/base/base64.h"
 #include "io/base/error.h"
 #include "io/local_path.h"
+#include "tools/metered_opener.h"
 #include "tools/per_shard.h"
 #include "tools/progress.h"
 #include "wds/member_name.h"
@@ -38,7 +39,8 @@ Thumbnail thumbnail_of(const io::Bytes& encoded, bool tolerate_truncated) {
 /// The wanted pictures of one shard.
 class ShardThumbnails {
  public:
-  ShardThumbnails(const std::string& url, const ThumbnailInput& input) : url_(url), input_(input) {}
+  ShardThumbnails(const std::string& url, const io::Opener& opener, const ThumbnailInput& input)
+      : url_(url), opener_(opener), input_(input) {}
 
   Drawn draw(const Wanted& wanted) {
     Drawn drawn;
@@ -85,7 +87,7 @@ class ShardThumbnails {
 
   void open(std::uint64_t offset) {
     sample_ = {};
-    reader_.emplace(input_.opener, url_,
+    reader_.emplace(opener_, url_,
                     wds::ShardOptions{.lenient = true, .offset = offset, .stop = input_.stop});
   }
 
@@ -102,6 +104,7 @@ class ShardThumbnails {
   }
 
   const std::string& url_;
+  const io::Opener& opener_;
   const ThumbnailInput& input_;
   std::optional<wds::ShardReader> reader_;
   wds::Sample sample_;
@@ -126,11 +129,14 @@ void Thumbnails::read(std::span<const SetSurvey> surveys, const ThumbnailInput& 
     urls.push_back(url);
   }
   Progress progress(input.terminal, "shards", urls.size(), "drawing the pictures");
+  const auto opener = progress.follow(borrowed(input.opener), urls);
   std::size_t bytes = 0;
   std::uint64_t done = 0;
   per_shard<Drawn>(
       {.shards = urls, .threads = input.threads, .stop = input.stop},
-      [&](const std::string& url) { return ShardThumbnails(url, input).draw(wanted.at(url)); },
+      [&](const std::string& url) {
+        return ShardThumbnails(url, *opener, input).draw(wanted.at(url));
+      },
       [&](Drawn drawn) {
         for (Drawing& one : drawn) take(one, bytes);
         progress.at(++done);

@@ -1,0 +1,21 @@
+#include "tools/shown_counts.h"
+
+#include <utility>
+
+#include "pipeline/epoch_length.h"
+#include "tools/progress.h"
+
+namespace millrace::tools {
+
+pipeline::PipelineOptions with_shown_counts(pipeline::PipelineOptions options,
+                                            trainer::TerminalLine* terminal) {
+  const auto opener = options.opener;
+  if (options.counts || !opener) return pipeline::with_counts(std::move(options));
+  Progress progress(terminal, "shards", options.shards.size(), "counting samples");
+  options.opener = progress.follow(opener, options.shards);
+  options = pipeline::with_counts(std::move(options));
+  options.opener = opener;
+  return options;
+}
+
+}  // namespace millrace::tools
