@@ -10,7 +10,7 @@ namespace millrace::tools {
 pipeline::PipelineOptions with_shown_counts(pipeline::PipelineOptions options,
                                             trainer::TerminalLine* terminal) {
   const auto opener = options.opener;
-  if (options.counts || !opener) return pipeline::with_counts(std::move(options));
+  if (options.found.counts || !opener) return pipeline::with_counts(std::move(options));
   Progress progress(terminal, "shards", options.shards.size(), "counting samples");
   options.opener = progress.follow(opener, options.shards);
   options = pipeline::with_counts(std::move(options));
