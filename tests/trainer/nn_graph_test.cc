@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "io/base/error.h"
 #include "trainer/models/models.h"
@@ -142,6 +143,27 @@ TEST(Models, ResNetsLeaveLaterBlocksOutMoreOften) {
                   1e-6)
           << i;
   }
+}
+
+TEST(Models, ResNetsWithZeroInitResidualBeginAsTheirShortcuts) {
+  const auto first_scales = [](const std::string& model) {
+    const Graph graph = build_model(model, {.num_classes = 10, .image = 32});
+    std::vector<float> weights(graph.parameters().padded_size());
+    graph.initialise(3, weights, {});
+    std::map<std::string, float> found;
+    for (const Parameter& entry : graph.parameters().entries())
+      found[entry.name] = weights[entry.offset];
+    return found;
+  };
+  auto scales = first_scales("resnet18(zero_init_residual)");
+  EXPECT_EQ(scales["layer1.0.bn1.weight"], 1);
+  EXPECT_EQ(scales["layer1.0.bn2.weight"], 0);
+  EXPECT_EQ(scales["layer4.1.bn2.weight"], 0);
+  EXPECT_EQ(scales["layer4.0.downsample.1.weight"], 1);
+  EXPECT_EQ(first_scales("resnet18")["layer1.0.bn2.weight"], 1);
+  scales = first_scales("resnet50(zero_init_residual)");
+  EXPECT_EQ(scales["layer3.5.bn2.weight"], 1);
+  EXPECT_EQ(scales["layer3.5.bn3.weight"], 0);
 }
 
 TEST(Models, UNetHasTwoHeadsOfTheImagesSize) {

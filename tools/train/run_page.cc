@@ -14,8 +14,8 @@
 #include "io/base/host.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
-#include "tools/shard_lists.h"
 #include "tools/report/page.h"
+#include "tools/shard_lists.h"
 #include "tools/version.h"
 
 namespace millrace::tools {

@@ -27,6 +27,10 @@ struct Inner {
   std::int64_t width = 1;   ///< its channels, times the stage's
 };
 
+nn::BatchNorm last_norm(const BlockPlace& at) {
+  return {.start = at.zero_init_residual ? 0.0F : 1.0F};
+}
+
 /// Of a block's input and of what it adds to it.
 Value residual(GraphBuilder& builder, Value x, Value y, const BlockPlace& at,
                std::int64_t channels) {
@@ -46,7 +50,7 @@ Value bottleneck(GraphBuilder& builder, Value x, const BlockPlace& at, const Inn
   y = builder.conv2d(name + ".conv2", y, middle);
   y = builder.relu(name + ".relu2", builder.batch_norm(name + ".bn2", y));
   y = builder.conv2d(name + ".conv3", y, convolution(4 * at.channels, 1, 1));
-  y = builder.batch_norm(name + ".bn3", y);
+  y = builder.batch_norm(name + ".bn3", y, last_norm(at));
   return builder.relu(name + ".relu3", residual(builder, x, y, at, 4 * at.channels));
 }
 
@@ -79,7 +83,9 @@ nn::Graph build_resnet(const ModelOptions& options, Stem stem, const Block& bloc
 template <typename Net>
 std::unique_ptr<Architecture> make_resnet(const Net& net, const Block& block,
                                           const Depths& depths) {
-  const ResNetStages stages = {.depths = depths, .stochastic_depth = net.stochastic_depth};
+  const ResNetStages stages = {.depths = depths,
+                               .stochastic_depth = net.stochastic_depth,
+                               .zero_init_residual = net.zero_init_residual};
   return make_architecture({.side = net.stem == Stem::k3x3 ? 32 : 224},
                            [stem = net.stem, block, stages](const ModelOptions& options) {
                              return build_resnet(options, stem, block, stages);
@@ -91,6 +97,8 @@ void list_fields(FieldList& field, Net& net) {
   field("stem", net.stem, "Its entry: 7x7 and a max-pool (imagenet), or 3x3 for small images");
   field("stochastic_depth", net.stochastic_depth, {.min = 0, .max = 1, .open_max = true},
         "With which probability the last block leaves a sample as it is; the first: never");
+  field("zero_init_residual", net.zero_init_residual,
+        "Each block's last norm begins at 0, so that it passes its input on");
 }
 
 }  // namespace
@@ -109,7 +117,7 @@ Value basic_block(GraphBuilder& builder, Value x, const BlockPlace& at) {
   Value y = builder.conv2d(name + ".conv1", x, convolution(at.channels, 3, at.stride));
   y = builder.relu(name + ".relu1", builder.batch_norm(name + ".bn1", y));
   y = builder.conv2d(name + ".conv2", y, convolution(at.channels, 3, 1));
-  y = builder.batch_norm(name + ".bn2", y);
+  y = builder.batch_norm(name + ".bn2", y, last_norm(at));
   return builder.relu(name + ".relu2", residual(builder, x, y, at, at.channels));
 }
 
@@ -130,7 +138,8 @@ std::vector<Value> resnet_stages(GraphBuilder& builder, Value x, const Block& bl
                 {.name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i),
                  .channels = stages.width << stage,
                  .stride = stage > 0 && i == 0 ? 2 : 1,
-                 .stochastic_depth = stages.stochastic_depth * share});
+                 .stochastic_depth = stages.stochastic_depth * share,
+                 .zero_init_residual = stages.zero_init_residual});
     }
     outputs.push_back(x);
   }

@@ -19,6 +19,7 @@ namespace models {
 struct ResNet18 {
   Stem stem = Stem::kImageNet;
   float stochastic_depth = 0.0F;  ///< of the last block; the first has none
+  bool zero_init_residual = false;
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -28,6 +29,7 @@ struct ResNet18 {
 struct ResNet34 {
   Stem stem = Stem::kImageNet;
   float stochastic_depth = 0.0F;  ///< of the last block; the first has none
+  bool zero_init_residual = false;
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -37,6 +39,7 @@ struct ResNet34 {
 struct ResNet50 {
   Stem stem = Stem::kImageNet;
   float stochastic_depth = 0.0F;  ///< of the last block; the first has none
+  bool zero_init_residual = false;
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -47,6 +50,7 @@ struct ResNet50 {
 struct ResNeXt50 {
   Stem stem = Stem::kImageNet;
   float stochastic_depth = 0.0F;  ///< of the last block; the first has none
+  bool zero_init_residual = false;
 
   static const ComponentName kName;
   void fields(FieldList& field);
@@ -56,6 +60,7 @@ struct ResNeXt50 {
 struct WideResNet50 {
   Stem stem = Stem::kImageNet;
   float stochastic_depth = 0.0F;  ///< of the last block; the first has none
+  bool zero_init_residual = false;
 
   static const ComponentName kName;
   void fields(FieldList& field);

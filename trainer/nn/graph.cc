@@ -211,7 +211,8 @@ Value GraphBuilder::batch_norm(std::string name, Value x, const BatchNorm& optio
   const Value value = append(std::move(name), options, {x}, in);
   Node& node = nodes_[value.node];
   const Shape channels = {in[0]};
-  node.weight = declare({node.name + ".weight", channels, false, {Init::kOnes, 1}});
+  node.weight = declare(
+      {node.name + ".weight", channels, false, {.kind = Init::kConstant, .value = options.start}});
   node.bias = declare({node.name + ".bias", channels, false, {Init::kZeros, 1}});
   node.buffers = buffers_.size();
   buffers_.push_back({node.name + ".running_mean", channels, false, {}});

@@ -79,6 +79,7 @@ struct Conv2d {
 struct BatchNorm {
   float epsilon = 1e-5F;
   float momentum = 0.1F;
+  float start = 1.0F;  ///< the weights' first value
 };
 
 /// Over the channels of each pixel, or over the features. Parameters weight, bias (C).

@@ -21,6 +21,7 @@ struct BlockPlace {
   std::int64_t channels = 0;  ///< the stage's
   std::int64_t stride = 1;
   float stochastic_depth = 0.0F;
+  bool zero_init_residual = false;  ///< at the start a block passes its input on
 };
 using Block = std::function<nn::Value(nn::GraphBuilder&, nn::Value, const BlockPlace&)>;
 
@@ -35,6 +36,7 @@ struct ResNetStages {
   Depths depths = {};
   std::int64_t width = kResNetWidth;
   float stochastic_depth = 0.0F;  ///< of the last block; the first has none
+  bool zero_init_residual = false;
 };
 /// layer1 to layer4; returns the output of each.
 std::vector<nn::Value> resnet_stages(nn::GraphBuilder& builder, nn::Value x, const Block& block,
