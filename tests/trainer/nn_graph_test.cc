@@ -149,7 +149,8 @@ TEST(Models, ResNetsWithZeroInitResidualBeginAsTheirShortcuts) {
   const auto first_scales = [](const std::string& model) {
     const Graph graph = build_model(model, {.num_classes = 10, .image = 32});
     std::vector<float> weights(graph.parameters().padded_size());
-    graph.initialise(3, weights, {});
+    std::vector<float> buffers(graph.buffers().padded_size());
+    graph.initialise(3, weights, buffers);
     std::map<std::string, float> found;
     for (const Parameter& entry : graph.parameters().entries())
       found[entry.name] = weights[entry.offset];
