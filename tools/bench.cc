@@ -196,8 +196,9 @@ class BenchCommand final : public Command {
   std::unique_ptr<Watched> watch(trainer::WatchedRun::Input input) {
     if (!watch_) return nullptr;
     return std::make_unique<Watched>(
-        watch_->metrics(), trainer::WatchedRun{.train = std::move(input),
-                                               .network = [this] { return read_.network(); }});
+        watch_->metrics(), trainer::WatchedRun{.train = std::move(input), .network = [this] {
+                                                 return read_.network.state();
+                                               }});
   }
 
   Measured run_pipeline(const CommandContext& context) {

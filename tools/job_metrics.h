@@ -1,7 +1,7 @@
 // JobMetrics: what a command that works through a set has done so far, as Prometheus reads it, and
 // a line that says whether it goes on.
 //
-//   JobMetrics metrics({.command = "reshard", .network = [&] { return read.network(); }});
+//   JobMetrics metrics({.command = "reshard", .network = [&] { return read.network.state(); }});
 //   metrics.expect(known_samples);
 //   metrics.at(written);                                            // progress
 //   serve("/metrics", [&] { return metrics.text(); });              // on another thread

@@ -128,7 +128,7 @@ class ReshardCommand final : public Command {
     watch_.emplace(metrics_,
                    WatchedJob{.command = name(),
                               .topology = processes_->topology(),
-                              .network = [this] { return read_.network(); }},
+                              .network = [this] { return read_.network.state(); }},
                    log);
   }
 
