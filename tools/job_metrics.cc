@@ -61,6 +61,12 @@ void JobMetrics::skipped(std::uint64_t samples) {
   if (std::exchange(skipped_, samples) != samples) progressed();
 }
 
+void JobMetrics::read(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  read_bytes_ += bytes;
+  progressed();
+}
+
 void JobMetrics::add_shard(std::uint64_t bytes) {
   MutexLock lock(mutex_);
   ++shards_;
@@ -103,10 +109,10 @@ std::string JobMetrics::text() const {
   page.gauge("millrace_job_expected_samples", "Samples to be done in all; 0: unknown", expected_);
   page.counter("millrace_job_skipped_samples_total", "Samples that the fault policy has skipped",
                skipped_);
+  page.counter("millrace_job_read_bytes_total", "Bytes of the input that were read", read_bytes_);
   page.counter("millrace_job_shards_total", "Shards written", shards_);
   page.counter("millrace_job_written_bytes_total", "Bytes of these shards", bytes_);
-  page.gauge("millrace_seconds_since_progress", "Since a sample or a shard was done",
-             idle_seconds());
+  page.gauge("millrace_seconds_since_progress", "Since something was read or done", idle_seconds());
   return page.text();
 }
 

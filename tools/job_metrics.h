@@ -38,12 +38,14 @@ class JobMetrics {
   void at(std::uint64_t samples);
   /// Samples that the fault policy has skipped.
   void skipped(std::uint64_t samples);
+  /// So many bytes of the input more were read.
+  void read(std::uint64_t bytes);
   /// A shard is complete.
   void add_shard(std::uint64_t bytes);
 
   std::string text() const;
   /// One JSON object: "command", "samples", "expected", "seconds_since_progress". Progress is a
-  /// sample that is done or skipped, or a shard that is complete.
+  /// sample that is done or skipped, a shard that is complete, or input that is read.
   std::string health() const;
   double seconds_since_progress() const;
 
@@ -60,6 +62,7 @@ class JobMetrics {
   std::uint64_t skipped_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t shards_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t read_bytes_ MILLRACE_GUARDED_BY(mutex_) = 0;
   Clock::TimePoint progress_ MILLRACE_GUARDED_BY(mutex_);
 };
 

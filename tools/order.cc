@@ -110,8 +110,10 @@ class OrderCommand final : public Command {
     wds::FaultLedger ledger(read_.policy(), context.log);
     // Lines on the same terminal are progress enough.
     const bool is_seen = !digest_ && ::isatty(STDOUT_FILENO) == 1;
-    const auto order = open(ledger, is_seen ? nullptr : context.terminal, context);
-    const std::uint64_t printed = digest_ ? print_digest(*order, context) : print(*order, context);
+    std::optional<Progress> progress;
+    const auto order = open(ledger, is_seen ? nullptr : context.terminal, context, progress);
+    const std::uint64_t printed =
+        digest_ ? print_digest(*order, context, progress) : print(*order, context, progress);
     if (printed == 0 && ledger.skipped() > 0)
       ledger.check_not_empty(fmt::format("epoch {}", epoch_));
   }
@@ -156,13 +158,15 @@ class OrderCommand final : public Command {
     return options;
   }
 
+  /// Sets `progress`, of slots, for who waits.
   std::unique_ptr<EpochOrder> open(wds::FaultLedger& ledger, trainer::TerminalLine* terminal,
-                                   const CommandContext& context) {
+                                   const CommandContext& context,
+                                   std::optional<Progress>& progress) const {
     const EpochOrder::Place place{
         .epoch = epoch_, .process = process_, .limit = limit_, .threads = threads_};
     pipeline::PipelineOptions options = find_options(terminal, context);
-    progress_.emplace(terminal, "slots", process_ ? 0 : total_slots(options), "reading the shards");
-    options.opener = progress_->follow(options.opener, options.shards, Follow::kUntilTheFirst);
+    progress.emplace(terminal, "slots", process_ ? 0 : total_slots(options), "reading the shards");
+    options.opener = progress->follow(options.opener, options.shards, Follow::kUntilTheFirst);
     return std::make_unique<EpochOrder>(options, place, ledger, context.stop);
   }
 
@@ -181,6 +185,7 @@ class OrderCommand final : public Command {
     CLI::App app;
     std::unique_ptr<OrderCommand> command = std::make_unique<OrderCommand>();
     std::optional<wds::FaultLedger> ledger;
+    std::optional<Progress> progress;
     std::unique_ptr<EpochOrder> order;
     std::span<const OrderedSlot> slots;
 
@@ -226,7 +231,7 @@ class OrderCommand final : public Command {
     command.check();
     command.read_.network.attach(context);
     side.ledger.emplace(command.read_.policy(), context.log);
-    side.order = command.open(*side.ledger, nullptr, context);
+    side.order = command.open(*side.ledger, nullptr, context, side.progress);
   }
 
   static bool same(const OrderedSlot* a, const OrderedSlot* b) {
@@ -287,7 +292,7 @@ class OrderCommand final : public Command {
 
   /// What `append` makes of the slots, piece by piece in their order; the pieces are made on all
   /// threads. Returns their number.
-  std::uint64_t each_text(EpochOrder& order,
+  std::uint64_t each_text(EpochOrder& order, Progress& progress,
                           void (*append)(const OrderedSlot& slot, std::string& text),
                           const std::function<void(std::string_view)>& use) const {
     constexpr std::size_t kPiece = 4096;
@@ -306,7 +311,7 @@ class OrderCommand final : public Command {
         });
       });
       done += slots.size();
-      progress_->at(done);
+      progress.at(done);
       // The texts hold nothing of the slots, so the next ones are made meanwhile.
       order.arena().execute([&] {
         tbb::parallel_invoke([&] { slots = next(order, done); },
@@ -319,17 +324,20 @@ class OrderCommand final : public Command {
     return done;
   }
 
-  std::uint64_t print(EpochOrder& order, CommandContext& context) const {
-    return each_text(order, context.json ? append_json : append_line, [&](std::string_view text) {
-      context.out.write(std::as_bytes(std::span(text)));
-    });
+  std::uint64_t print(EpochOrder& order, CommandContext& context,
+                      std::optional<Progress>& progress) const {
+    return each_text(
+        order, *progress, context.json ? append_json : append_line,
+        [&](std::string_view text) { context.out.write(std::as_bytes(std::span(text))); });
   }
 
-  std::uint64_t print_digest(EpochOrder& order, CommandContext& context) const {
+  std::uint64_t print_digest(EpochOrder& order, CommandContext& context,
+                             std::optional<Progress>& progress) const {
     Sha256 hash;
-    const std::uint64_t slots = each_text(order, append_identity, [&](std::string_view text) {
-      hash.update(std::as_bytes(std::span(text)));
-    });
+    const std::uint64_t slots =
+        each_text(order, *progress, append_identity,
+                  [&](std::string_view text) { hash.update(std::as_bytes(std::span(text))); });
+    progress.reset();  // its line is erased
     context.out.line(context.json
                          ? nlohmann::ordered_json{{"slots", slots}, {"sha256", hash.hex()}}.dump()
                          : fmt::format("{}  {}", hash.hex(), counted(slots, "slot")));
@@ -348,7 +356,6 @@ class OrderCommand final : public Command {
   std::uint32_t epoch_ = 0;
   std::optional<int> process_;
   std::uint64_t limit_ = 0;
-  mutable std::optional<Progress> progress_;  ///< of slots, for who waits
   bool digest_ = false;
   std::vector<std::string> diff_;
   int threads_ = 0;

@@ -65,10 +65,12 @@ std::string Progress::read_text(std::uint64_t done, double share, std::uint64_t 
 void Progress::at(std::uint64_t done) {
   done_ = done;
   if (terminal_ == nullptr || !terminal_->due()) return;
-  if (reads_ && how_long_ == Follow::kToTheEnd && reads_->share() > 0)
-    return terminal_->show(read_text(done, reads_->share(), reads_->bytes()));
   std::optional<double> share;
   if (total_ > 0) share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
+  // What is done without being read whole counts as done.
+  if (reads_ && how_long_ == Follow::kToTheEnd && reads_->share() > 0)
+    return terminal_->show(
+        read_text(done, std::max(reads_->share(), share.value_or(0)), reads_->bytes()));
   terminal_->show(text(done, share));
 }
 

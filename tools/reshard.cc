@@ -18,6 +18,7 @@
 #include "tools/create/shard_set.h"
 #include "tools/known_samples.h"
 #include "tools/label_map.h"
+#include "tools/metered_opener.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"
@@ -174,11 +175,20 @@ class ReshardCommand final : public Command {
     summarise(result, ledger, of_pictures, context);
   }
 
+  /// What is read is progress: a shuffle's buffer is filled before anything is written.
+  std::shared_ptr<const io::Opener> watched(std::shared_ptr<const io::Opener> opener) {
+    if (!watch_) return opener;
+    return std::make_shared<MeteredOpener>(
+        std::move(opener),
+        OpenerHooks{.on_read = [this](const std::string&, const io::ByteSource&,
+                                      std::size_t bytes) { watch_->metrics().read(bytes); }});
+  }
+
   wds::ReshardResult reshard_all(const std::shared_ptr<const io::Opener>& opener,
                                  wds::FaultLedger& ledger, const CommandContext& context) {
     const std::uint64_t known = known_samples(read_.policy(), options_.shards);
     Progress progress(context.terminal, "samples", known, "reading the first samples");
-    const auto followed = progress.follow(opener, options_.shards,
+    const auto followed = progress.follow(watched(opener), options_.shards,
                                           known == 0 ? Follow::kToTheEnd : Follow::kUntilTheFirst);
     if (watch_) watch_->metrics().expect(known);
     options_.on_sample = [&](std::uint64_t written) {

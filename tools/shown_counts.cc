@@ -12,9 +12,11 @@ pipeline::PipelineOptions with_shown_counts(pipeline::PipelineOptions options,
   const auto opener = options.opener;
   if (options.found.counts || !opener) return pipeline::with_counts(std::move(options));
   Progress progress(terminal, "shards", options.shards.size(), "counting samples");
-  options.opener = progress.follow(opener, options.shards);
+  const auto followed = progress.follow(opener, options.shards);
+  options.opener = followed;
   options = pipeline::with_counts(std::move(options));
-  options.opener = opener;
+  // One that keeps the indexes which were read is for the streams.
+  if (options.opener == followed) options.opener = opener;
   return options;
 }
 

@@ -65,16 +65,7 @@ class VerifyCommand final : public Command {
     for (const wds::ManifestShard& shard : listed) shards.push_back(shard.url);
     SetReport report;
     const ManifestFacts manifests = find_manifests(listed, shards, *opener, report);
-    const auto own = own_shards(shards, processes_->topology());
-    Progress progress(context.terminal, "shards", own.size(), "reading the first shards");
-    const auto followed = progress.follow(opener, own);
-    const CheckInput input{.opener = *followed,
-                           .shard = read_.faults.shard_options(context.stop),
-                           .require_index = read_.faults.require_index,
-                           .tolerate_truncated = read_.faults.tolerate_truncated,
-                           .manifests = manifests};
-    check_shards({.shards = own, .threads = threads_, .stop = context.stop}, input, progress,
-                 report);
+    check_shards(shards, manifests, context, report);
     trainer::decide(processes_->cluster(), [&] {
       print(report, context);
       throw_first(report);
@@ -83,8 +74,16 @@ class VerifyCommand final : public Command {
   }
 
   /// Leaves all shards' reports in process 0's.
-  void check_shards(const PerShardInput& shards, const CheckInput& input, Progress& progress,
-                    SetReport& report) {
+  void check_shards(const std::vector<std::string>& all_shards, const ManifestFacts& manifests,
+                    CommandContext& context, SetReport& report) {
+    const auto shards = own_shards(all_shards, processes_->topology());
+    Progress progress(context.terminal, "shards", shards.size(), "reading the first shards");
+    const auto followed = progress.follow(read_.network.opener(), shards);
+    const CheckInput input{.opener = *followed,
+                           .shard = read_.faults.shard_options(context.stop),
+                           .require_index = read_.faults.require_index,
+                           .tolerate_truncated = read_.faults.tolerate_truncated,
+                           .manifests = manifests};
     std::uint64_t done = 0;
     std::vector<nlohmann::json> own;
     const auto take = [&](ShardReport shard) {
@@ -93,7 +92,8 @@ class VerifyCommand final : public Command {
       report.add(std::move(shard));
     };
     per_shard<ShardReport>(
-        shards, [&](const std::string& url) { return check_shard(url, input); }, take);
+        {.shards = shards, .threads = threads_, .stop = context.stop},
+        [&](const std::string& url) { return check_shard(url, input); }, take);
     if (processes_->is_alone()) return;
     const auto all = in_shard_order(processes_->cluster(), own);
     if (!processes_->is_first()) return;

@@ -27,13 +27,13 @@ fetch_source() {  # NAME
 
 # Compiles a package from Debian's source as a shared library below $prefix.
 build_library() {  # NAME CMAKE-OPTION...
-  [[ -e $work/$1-ready ]] && return
+  [[ $(cat "$work/$1-ready" 2>/dev/null) == "$*" ]] && return
   echo "wheel: compiling $1"
   fetch_source "$1"
   { cmake -G Ninja -S "$(find "$work/src" -maxdepth 1 -name "$1-*" -type d)" -B "$work/$1" \
       -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib "${@:2}" &&
       ninja -C "$work/$1" install; } >"$work/$1.log" 2>&1 || { tail -20 "$work/$1.log"; exit 1; }
-  touch "$work/$1-ready"
+  echo "$*" >"$work/$1-ready"
 }
 
 # libarchive takes random bytes from glibc 2.36 or newer where it is compiled with that; here from the kernel, by what glibc has had since

@@ -57,8 +57,7 @@ if(SANITIZE)
   set(flags "-fsanitize=${SANITIZE}")
 endif()
 must_run(${CMAKE_COMMAND} -G Ninja -S ${PROJECT} -B ${WORK}/build
-  -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${flags}
-  -DCMAKE_EXE_LINKER_FLAGS=${LINKER})
+  -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${flags})
 must_run(${CMAKE_COMMAND} --build ${WORK}/build)
 file(GLOB programs RELATIVE ${PROJECT} ${PROJECT}/*.cc)  # each is a program
 list(TRANSFORM programs REPLACE "\\.cc$" "")

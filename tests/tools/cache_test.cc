@@ -68,6 +68,12 @@ class CachedCommands : public ::testing::Test {
   std::string samples_;
 };
 
+// The streams' first shards are read by the indexes that were fetched to count the samples.
+TEST_F(CachedCommands, FetchEachIndexOnceWithoutACache) {
+  EXPECT_EQ(count_of(server_->access_log(), ".index.json 206 "), 4U) << "order() of SetUp() alone\n"
+                                                                     << server_->access_log();
+}
+
 TEST_F(CachedCommands, ReadASecondTimeFromTheDisk) {
   EXPECT_EQ(order(cache()).out, samples_);
   const std::size_t first = bodies();

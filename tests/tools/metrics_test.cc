@@ -247,6 +247,7 @@ TEST(MetricsListen, AnswersForWhatWorksThroughASet) {
       asked_of_job({"reshard", nginx.url("set-{000000..000001}.tar"), new_set, "--maxcount", "1"});
   EXPECT_GT(reshard["millrace_job_samples_total"], 0);
   EXPECT_GT(reshard["millrace_job_shards_total"], 0);
+  EXPECT_GT(reshard["millrace_job_read_bytes_total"], 0);
   EXPECT_GT(reshard["millrace_job_written_bytes_total"], 0);
   EXPECT_EQ(reshard["millrace_network_retries_total"], 0);
   EXPECT_EQ(reshard["health"]["command"], "reshard");
@@ -259,7 +260,7 @@ TEST(MetricsListen, AnswersForWhatWorksThroughASet) {
   EXPECT_GT(bench["millrace_input_samples_total"], 0);
 }
 
-TEST(JobMetrics, ProgressIsASampleOrAShard) {
+TEST(JobMetrics, ProgressIsASampleAShardOrWhatIsRead) {
   FakeClock clock;
   tools::JobMetrics metrics({.command = "create"}, clock);
   const auto idle = [&] { return metrics.seconds_since_progress(); };
@@ -273,6 +274,9 @@ TEST(JobMetrics, ProgressIsASampleOrAShard) {
   EXPECT_EQ(tools::answer(tools::pages_of(metrics), {.path = "/healthz", .within = "60"}).status,
             503U);
   metrics.skipped(1);
+  EXPECT_EQ(idle(), 0);
+  clock.advance(std::chrono::seconds(1));
+  metrics.read(100);
   EXPECT_EQ(idle(), 0);
   clock.advance(std::chrono::seconds(1));
   metrics.add_shard(512);

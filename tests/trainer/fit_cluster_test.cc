@@ -218,6 +218,7 @@ struct Training {
   nn::Precision precision = nn::Precision::kFloat32;
   bool is_fused = false;  ///< by a backend whose steps are programs of its own; else the CPU's
   LossChoice loss = losses::CrossEntropy{};
+  std::string init = {};
 };
 
 /// Stops the run: the step after `step` is the last one.
@@ -274,6 +275,7 @@ PictureRun train_on(const Layout& layout, const Training& training, const std::s
              .reducer = {.bucket_floats = training.bucket_floats},
              .clip = {.norm = 1.0},
              .ema_decay = training.ema_decay,
+             .init = training.init,
              .run_folder = folder,
              .resume = "auto"},
             {&stop});
@@ -320,6 +322,38 @@ TEST(FitCluster, ProcessesAndDevicesTrainToTheSameBitsFromShards) {
       const auto run = folder / (name + std::to_string(layout.processes) + "p");
       expect_same(one, train_on(layout, training, run), name + name_of(layout));
     }
+  }
+}
+
+/// Filters whitened to the first step's pictures, or to the first `samples` of the epoch.
+GraphModel whitening(int samples) {
+  nn::GraphBuilder builder;
+  nn::Value x = builder.input("image", {1, kSide, kSide});
+  x = builder.conv2d("whiten", x,
+                     {.channels = 8,
+                      .kernel = 2,
+                      .init = nn::Init::kWhitening,
+                      .init_samples = samples,
+                      .shared = {}});
+  x = builder.flatten("flatten", builder.max_pool2d("pool", builder.relu("relu", x)));
+  builder.output("logits", builder.linear("fc", x, {.features = kClusterClasses}));
+  return {"whitening", builder.build()};
+}
+
+TEST(FitCluster, WhiteningFiltersAreTheSameOnAnyLayoutAndNotMadeBesideWeights) {
+  const testing::TempDir folder;
+  const auto train = write_pictures(folder.path(), "train", 2 * 16 + 3, 12);
+  const auto val = write_pictures(folder.path(), "val", 6, 100);
+  for (const int samples : {0, 21}) {
+    const GraphModel model = whitening(samples);
+    Training training{.model = model, .train = train, .val = val, .epochs = 1};
+    const std::string name = std::to_string(samples) + " samples";
+    const PictureRun one = train_on({1, 4}, training, folder / name);
+    expect_same(one, train_on({2, 2}, training, folder / (name + ", 2")), name);
+    training.init = folder / name + "/checkpoints/last";
+    const PictureRun other = train_on({1, 4}, training, folder / (name + ", init"));
+    EXPECT_NE(one.files, other.files);
+    expect_same(other, train_on({2, 2}, training, folder / (name + ", init, 2")), name);
   }
 }
 

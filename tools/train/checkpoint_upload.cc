@@ -17,10 +17,15 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMegabyte = 1'000'000;
 
 /// Of all files, at least one.
+/// At least 1. What cannot be listed is for the copy to report.
 std::uint64_t folder_bytes(const std::string& folder) {
   std::uint64_t bytes = 1;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) bytes += entry.file_size();
+  std::error_code fault;
+  for (fs::recursive_directory_iterator entry(folder, fault), end; !fault && entry != end;
+       entry.increment(fault)) {
+    const std::uint64_t size = entry->is_regular_file(fault) ? entry->file_size(fault) : 0;
+    if (!fault) bytes += size;
+  }
   return bytes;
 }
 

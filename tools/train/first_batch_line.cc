@@ -77,7 +77,7 @@ void FirstBatchLine::on_evaluation_start(std::int64_t /*epoch*/) {
   if (state_) state_->wait_for("Evaluating, waiting for a batch");
 }
 
-void FirstBatchLine::on_step(const trainer::StepEvent& /*event*/) {
+void FirstBatchLine::on_step_start(const trainer::StepStart& /*step*/) {
   if (state_) state_->arrived();
 }
 

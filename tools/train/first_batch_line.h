@@ -31,7 +31,7 @@ class FirstBatchLine final : public trainer::Observer {
   void on_fit_start() override;
   void on_epoch_start(std::int64_t epoch) override;
   void on_evaluation_start(std::int64_t epoch) override;
-  void on_step(const trainer::StepEvent& event) override;
+  void on_step_start(const trainer::StepStart& step) override;
   void on_evaluation_step(std::int64_t batches) override;
   void on_fit_end(const trainer::EndEvent& event) override;
 

@@ -193,7 +193,8 @@ pipeline::PipelineOptions make_pipeline_options(const InputOptions& input,
   options.indexed = !read.index.no_index;
   options.scan = !read.index.no_scan;
   options.scan_cache = wds::default_scan_cache();
-  options = with_shown_counts(std::move(options), context.terminal);
+  options =
+      with_shown_counts(std::move(options), run.topology.process == 0 ? context.terminal : nullptr);
   pipeline::check_ranges(options);
   if (!options.found.counts && !input.order.epochs.resampled)
     wds::check_enough_shards(input.shards.size(), options.split);

@@ -33,7 +33,7 @@ struct ClassBce {
   void fields(FieldList& field);
   /// All but the smoothing.
   void list_classes(FieldList& field);
-  /// Throws: InvalidArgument for targets that are all 1.
+  /// Throws: InvalidArgument for threshold 0 beside smoothing, whose targets are all 1.
   void check() const;
   std::unique_ptr<Loss> make() const;
 };

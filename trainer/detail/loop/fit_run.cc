@@ -64,8 +64,7 @@ void FitRun::start() {
 
 void FitRun::take_start_values() {
   const std::int64_t slots = start_slots(run_.input.model);
-  const bool has_started = saves_.state().global_step > 0 || !run_.options.init.empty();
-  if (slots == 0 || has_started || !stop_.stopped_by().empty()) return;
+  if (slots == 0 || !saves_.starts_from_data() || !stop_.stopped_by().empty()) return;
   const std::int64_t batch_size = run_.input.train.batch_size();
   require(batch_size > 0, "whitening of samples before the first step needs the batches' size");
   std::vector<StartFilters> filters;
@@ -87,10 +86,7 @@ void FitRun::take_start_values() {
         if (batch == nullptr) return;
         of(replica).add(*batch, slot_numbers(*batch, batch_size, group_.topology()));
       },
-      [&](Replica& replica) {
-        of(replica).write();
-        replica.clock().take();  // no step's
-      });
+      [&](Replica& replica) { of(replica).write(); });
   if (!is_whole) stop_.agree();
 }
 

@@ -47,7 +47,7 @@ class FitRun {
 
   RunStop stop_;
   const std::shared_ptr<const io::Opener> opener_;  ///< of what is at urls
-  RunOutput output_;
+  RunOutput output_;  ///< before saves_: has the lock, which is released last
   Schedule schedule_;
   const std::int64_t steps_per_epoch_;
   ReplicaGroup group_;

@@ -13,6 +13,7 @@
 #include "pipeline/position.h"
 #include "trainer/detail/loop/described_options.h"
 #include "trainer/detail/loop/old_settings.h"
+#include "trainer/detail/loop/start_filters.h"
 #include "trainer/detail/store/checkpoint_folder.h"
 
 namespace millrace::trainer::detail {
@@ -128,7 +129,8 @@ std::vector<Setting> shared_settings(const FitInput& input, const TrainOptions& 
       {.name = "buffers", .value = fmt::format("{}", input.model.buffers().num_values())},
       {.name = "measures", .value = fmt::format("{}", fmt::join(input.objective.measures(), " "))},
       {.name = "batch size", .value = fmt::format("{}", input.train.batch_size())},
-      {.name = "validation", .value = fmt::format("{}", input.validation != nullptr)}};
+      {.name = "validation", .value = fmt::format("{}", input.validation != nullptr)},
+      {.name = "start samples", .value = fmt::format("{}", start_slots(input.model))}};
   std::ranges::copy(describe(options), std::back_inserter(all));
   std::ranges::copy(options.settings, std::back_inserter(all));
   return all;

@@ -140,7 +140,7 @@ float ReplicaEpoch::learning_rate() const {
 
 void ReplicaEpoch::add_micro_batch() {
   const bool is_first = totals_.global_step == 0 && micro_batches_ == 0;
-  if (is_first && context_.options.init.empty()) start_from_data();
+  if (is_first && context_.starts_from_data) start_from_data();
   ++micro_batches_;
   step_.add(micro_);
   if (micro_.batch == nullptr || micro_.batch->num_valid == 0) return;

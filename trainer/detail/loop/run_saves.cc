@@ -87,6 +87,8 @@ void RunSaves::open_first() {
 }
 
 void RunSaves::open() {
+  // Only process 0 knows.
+  has_init_ = run_.processes.any(!run_.options.init.empty());
   const std::string state = run_.processes.decide([&] {
     open_first();
     return run_.processes.is_alone() ? std::string() : state_.to_json();

@@ -1,7 +1,6 @@
 #include "trainer/detail/loop/start_filters.h"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <string>
 

@@ -1,9 +1,9 @@
 // StartFilters: a replica's part of what start values take from the data, the filters of whitening
 // layers (trainer/nn/whitening.h).
 //
-// Some layers take them from the batches of the run's first step, others from a number of the first
-// epoch's slots, which a pass before that step reads. Both are the same pictures on any number of
-// devices and processes.
+// Some layers take them from the first batches of the run's first step, others from a number of the
+// first epoch's slots, which a pass before that step reads. Both are the same pictures on any
+// number of devices and processes.
 //
 //   StartFilters filters(replica, StartFilters::From::kFirstStep);
 //   filters.add(batch, slot_numbers(batch, batch_size, topology));
