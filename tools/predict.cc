@@ -190,9 +190,10 @@ class PredictCommand final : public Command {
     const auto model = choice.build();
     const trainer::LossObjective objective = choice.task.objective(choice.classes);
     show_status(shown, "reading the shards' counts");
-    pipeline::PipelineOptions options =
-        make_pipeline_options({.shards = own_shards_, .joins = own_joins_, .targets = false},
-                              choice, run_, read_, context);
+    CommandContext own = context;
+    own.terminal = shown;
+    pipeline::PipelineOptions options = make_pipeline_options(
+        {.shards = own_shards_, .joins = own_joins_, .targets = false}, choice, run_, read_, own);
     const auto total =
         static_cast<std::uint64_t>(pipeline::global_samples_per_epoch(options).value_or(0));
     trainer::LoaderFeed feed(std::move(options), devices);
