@@ -299,7 +299,7 @@ LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(
   for (const Head& head : heads) {
     losses_.push_back(head.loss.make());
     require(!head.mixes || losses_.back()->takes_mixtures(),
-            "MixUp and CutMix are for losses of a class: cross-entropy, class-bce");
+            "MixUp and CutMix are for losses that take a label for each sample");
   }
   if (std::ranges::none_of(losses_, [](const auto& loss) {
         return loss->target() == TargetKind::kClass || loss->target() == TargetKind::kSamples;
