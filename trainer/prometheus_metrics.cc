@@ -4,74 +4,18 @@
 
 #include <array>
 #include <chrono>
-#include <cmath>
-#include <concepts>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "io/base/machine.h"
-#include "io/base/text.h"
+#include "trainer/prometheus_page.h"
 
 namespace millrace::trainer {
 namespace {
 
 constexpr std::array<std::string_view, 5> kPhases = {"starting", "training", "evaluating", "saving",
                                                      "ended"};
-
-/// A label's value: \, " and line breaks escaped. Names come from files, and need not be UTF-8.
-std::string label_value(std::string_view text) {
-  constexpr std::size_t kMostBytes = 200;
-  std::string value;
-  for (const char c : printable(text, kMostBytes)) {
-    if (c == '\\' || c == '"') value += '\\';
-    value += c;
-  }
-  return value;
-}
-
-/// As Prometheus writes numbers.
-std::string number_text(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return fmt::format("{}", value);
-}
-
-using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
-
-/// The page as it grows: a metric, then its values.
-class Page {
- public:
-  Page& gauge(std::string_view name, std::string_view help) { return metric(name, "gauge", help); }
-  Page& counter(std::string_view name, std::string_view help) {
-    return metric(name, "counter", help);
-  }
-  Page& value(double number, Labels labels = {}) {
-    std::string inside;
-    for (const auto& [label, text] : labels)
-      inside += fmt::format("{}{}=\"{}\"", inside.empty() ? "" : ",", label, label_value(text));
-    text_ +=
-        name_ + (inside.empty() ? inside : "{" + inside + "}") + " " + number_text(number) + "\n";
-    return *this;
-  }
-  template <typename Integer>
-  requires std::integral<Integer> Page& value(Integer number, Labels labels = {}) {
-    return value(static_cast<double>(number), labels);
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  Page& metric(std::string_view name, std::string_view type, std::string_view help) {
-    name_ = name;
-    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
-    return *this;
-  }
-
-  std::string name_;
-  std::string text_;
-};
 
 double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -97,13 +41,13 @@ Inputs inputs_of(const WatchedRun& run) {
 
 /// A value for each stage of each input.
 template <typename Value>
-void stage_values(Page& page, const Inputs& inputs, const Value& value) {
+void stage_values(PrometheusPage& page, const Inputs& inputs, const Value& value) {
   for (const Input& input : inputs)
     for (const pipeline::StageStatistics& stage : input.state.statistics.stages)
       page.value(value(stage), {{"set", input.set}, {"stage", stage.name}});
 }
 
-void add_stages(Page& page, const Inputs& inputs) {
+void add_stages(PrometheusPage& page, const Inputs& inputs) {
   using Stage = pipeline::StageStatistics;
   page.counter("millrace_input_samples_total", "Samples that a stage of the input has done");
   stage_values(page, inputs, [](const Stage& stage) { return stage.items; });
@@ -119,7 +63,7 @@ void add_stages(Page& page, const Inputs& inputs) {
   stage_values(page, inputs, [](const Stage& stage) { return stage.threads; });
 }
 
-void add_inputs(Page& page, const Inputs& inputs) {
+void add_inputs(PrometheusPage& page, const Inputs& inputs) {
   const auto each = [&](const auto& value) {
     for (const Input& input : inputs)
       page.value(value(input.state.statistics), {{"set", input.set}});
@@ -142,13 +86,6 @@ void add_inputs(Page& page, const Inputs& inputs) {
   each([](const Counts& counts) { return counts.refetched; });
 }
 
-void add_network(Page& page, const NetworkState& network) {
-  page.counter("millrace_network_retries_total", "Tries that were repeated").value(network.retries);
-  page.counter("millrace_network_retry_wait_seconds_total",
-               "Time between tries, summed over readers")
-      .value(network.waited);
-}
-
 std::uint64_t handed_out(const Inputs& inputs) {
   std::uint64_t samples = 0;
   for (const Input& input : inputs) samples += input.state.statistics.samples;
@@ -156,7 +93,7 @@ std::uint64_t handed_out(const Inputs& inputs) {
 }
 
 /// The last step of rank 0, and where the time of all of them went.
-void add_step(Page& page, const StepEvent& step, const StepTimes& times) {
+void add_step(PrometheusPage& page, const StepEvent& step, const StepTimes& times) {
   page.gauge("millrace_step", "Step in the epoch, from 1").value(step.step);
   page.gauge("millrace_steps_per_epoch", "Steps of an epoch; 0: unknown")
       .value(step.steps_per_epoch);
@@ -171,16 +108,12 @@ void add_step(Page& page, const StepEvent& step, const StepTimes& times) {
     page.value(times.*part.value, {{"part", part.name}});
 }
 
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 PrometheusMetrics::PrometheusMetrics(std::string version, const Clock& clock)
     : version_(std::move(version)),
       clock_(clock),
-      wall_start_(wall_seconds()),
+      wall_start_(seconds_since_1970()),
       progress_(clock.now()) {}
 
 PrometheusMetrics::Watched::Watched(PrometheusMetrics& metrics, const WatchedRun& run)
@@ -294,7 +227,7 @@ std::string PrometheusMetrics::health() const {
 }
 
 std::string PrometheusMetrics::told_text() const {
-  Page page;
+  PrometheusPage page;
   page.gauge("millrace_phase", "1 for what the run does, 0 for the others");
   for (const std::string_view phase : kPhases)
     page.value(phase == phase_ ? 1 : 0, {{"phase", phase}});
@@ -321,16 +254,13 @@ std::string PrometheusMetrics::told_text() const {
 std::string PrometheusMetrics::text() const {
   MutexLock watching(run_mutex_);
   const Inputs inputs = inputs_of(run_);
-  Page page;
+  PrometheusPage page;
   page.gauge("millrace_build_info", "The program's version").value(1, {{"version", version_}});
-  page.gauge("millrace_process", "Number of this process").value(run_.topology.process);
-  page.gauge("millrace_processes", "Processes of the run").value(run_.topology.processes);
+  page.add_process(run_.topology, wall_start_);
   page.gauge("millrace_epochs", "Epochs that the run has").value(run_.epochs);
   add_inputs(page, inputs);
   add_stages(page, inputs);
-  if (run_.network) add_network(page, run_.network());
-  page.gauge("process_resident_memory_bytes", "Resident memory").value(resident_memory());
-  page.gauge("process_start_time_seconds", "Begin of the command, since 1970").value(wall_start_);
+  if (run_.network) page.add_network(run_.network());
   MutexLock lock(mutex_);
   page.gauge("millrace_seconds_since_progress",
              "Since a step, a batch evaluated, a checkpoint, a sample handed out")
