@@ -621,6 +621,7 @@ Statistics Pipeline::State::statistics() const {
   statistics.refetched = skips.refetched;
   statistics.later_faults = meters.later_faults;
   statistics.untidy = meters.untidy;
+  statistics.samples_to_restore = meters.restore.wanted;
   statistics.restored_samples = meters.restore.samples;
   statistics.restored_bytes = meters.restore.bytes;
   statistics.restore_time = std::chrono::nanoseconds(meters.restore.longest_ns);

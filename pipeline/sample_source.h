@@ -18,6 +18,7 @@
 // time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,8 @@ class SampleSource {
     /// Where to start: an earlier position() of this stream. Null: its beginning. Lifetime: the
     /// call of open().
     const wds::StreamPosition* start = nullptr;
+    /// Goes up with each sample that is read again for `start`'s buffer. Null: nobody counts.
+    std::atomic<std::uint64_t>* restored = nullptr;
     /// Only the samples' keys and places are wanted: fields may be left out.
     bool keys_only = false;
     /// Of the epoch: a lost sample is passed to report(), which throws unless the fault policy

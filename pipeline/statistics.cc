@@ -169,6 +169,7 @@ std::string Statistics::to_json() const {
                           {"refetched", refetched},
                           {"later_faults", later_faults},
                           {"untidy", untidy},
+                          {"samples_to_restore", samples_to_restore},
                           {"restored_samples", restored_samples},
                           {"restored_bytes", restored_bytes},
                           {"restore_s", std::chrono::duration<double>(restore_time).count()},

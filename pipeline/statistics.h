@@ -85,9 +85,11 @@ struct Statistics {
   /// Samples and indexes of the same epochs that arrived damaged over the network and intact when
   /// fetched again.
   std::uint64_t refetched = 0;
-  /// What it took to continue at PipelineOptions::resume: samples read again to fill the shuffle
-  /// buffers (and to reach the position, of a source without trails), the bytes that were read for
-  /// them, and how long the slowest stream took.
+  /// What it takes to continue at PipelineOptions::resume: samples to be read again to fill the
+  /// shuffle buffers (and to reach the position, of a source without trails), how many of them have
+  /// been, the bytes that were read for those streams that are done, and how long the slowest one
+  /// took.
+  std::uint64_t samples_to_restore = 0;
   std::uint64_t restored_samples = 0;
   std::uint64_t restored_bytes = 0;
   std::chrono::nanoseconds restore_time{0};

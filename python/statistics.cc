@@ -134,8 +134,9 @@ void bind_counters(nb::class_<Statistics>& bound) {
       .def_ro(
           "refetched", &Statistics::refetched,
           "Samples and indexes that came damaged over the network and whole when fetched again.")
-      .def_ro("restored_samples", &Statistics::restored_samples,
-              "Read again to go on from a state: they fill the shuffle buffers.")
+      .def_ro("samples_to_restore", &Statistics::samples_to_restore,
+              "To be read again to go on from a state: they fill the shuffle buffers.")
+      .def_ro("restored_samples", &Statistics::restored_samples, "Of these, so far.")
       .def_ro("restored_bytes", &Statistics::restored_bytes, "Read for them.")
       .def_ro("restore_time", &Statistics::restore_time, "How long the slowest stream took.")
       .def_ro("held_bytes", &Statistics::held_bytes, "Of encoded blocks and of batches, now.")

@@ -676,6 +676,8 @@ class TrainCommand final : public Command {
         context.log.info(
             "a signal: the run ends after the step in flight, and says what it has saved");
     });
+    const FirstBatchLine::Watched waited(*first_batch_,
+                                         [&run_input] { return run_input.train_state(); });
     std::optional<trainer::PrometheusMetrics::Watched> watched;
     if (watch_) {
       observers.push_back(&watch_->metrics());

@@ -11,6 +11,7 @@
 // `buffer_bytes` bytes, and one block. Threads: one at a time.
 #pragma once
 
+#include <atomic>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -133,6 +134,9 @@ struct StreamSpec {
   ShardSplitter worker_splitter = {};
   /// How each shard is read; `offset` and `stop` are set by the stream.
   ShardOptions shard = {};
+  /// Goes up with each sample of the shuffle buffer that is read again, or cannot be, to continue
+  /// at a position. Borrowed; null: nobody counts.
+  std::atomic<std::uint64_t>* restored = nullptr;
 };
 
 /// Whether each pass begins at the stream behind that of the last sample of the pass before, so

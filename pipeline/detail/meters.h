@@ -83,12 +83,12 @@ class ByteGauge {
 
 /// What it took to continue at a position, of all streams.
 struct RestoreMeter {
-  std::atomic<std::uint64_t> samples{0};  ///< read again
+  std::atomic<std::uint64_t> wanted{0};   ///< samples to be read again
+  std::atomic<std::uint64_t> samples{0};  ///< of these, so far
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::int64_t> longest_ns{0};  ///< of the slowest stream
 
-  void add(std::uint64_t stream_samples, std::uint64_t stream_bytes, std::int64_t stream_ns) {
-    samples += stream_samples;
+  void add(std::uint64_t stream_bytes, std::int64_t stream_ns) {
     bytes += stream_bytes;
     std::int64_t longest = longest_ns;
     while (longest < stream_ns && !longest_ns.compare_exchange_weak(longest, stream_ns)) continue;

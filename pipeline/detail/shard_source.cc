@@ -68,6 +68,7 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) 
   spec.stream = request.stream;
   spec.epoch = request.epoch;
   spec.max_samples = request.max_samples;
+  spec.restored = request.restored;
   spec.shard.listed = request.keys_only;
   if (!mix_.parts.empty()) return open_mix(spec, request);
   return std::make_unique<ShardStream<wds::SampleStream>>(
@@ -112,6 +113,7 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open_mix(const wds::StreamSpe
     wds::StreamSpec spec = part.spec;
     spec.epoch = whole.epoch;
     spec.shard = whole.shard;
+    spec.restored = whole.restored;
     options.parts.push_back({.spec = std::move(spec), .weight = part.weight});
   }
   return std::make_unique<ShardStream<wds::MixedStream>>(

@@ -30,7 +30,9 @@ StreamReader::StreamReader(std::size_t place, int number, std::uint32_t first,
       end_epoch_(shared.options.epochs.count == 0
                      ? 0
                      : shared.options.epochs.first + shared.options.epochs.count),
-      is_empty_(shared.options.epochs.samples > 0 && request_.max_samples == 0) {}
+      is_empty_(shared.options.epochs.samples > 0 && request_.max_samples == 0) {
+  restore_.wanted += start_.skip + (start_.start ? start_.start->num_buffered() : 0);
+}
 
 BlockRead StreamReader::read(const ReadRequest& request) {
   BlockRead result{.stream = place_, .epoch = request.epoch};
@@ -93,6 +95,7 @@ std::unique_ptr<SampleSource::Stream> StreamReader::open_stream(std::uint32_t ep
   SampleSource::Request request = request_;
   request.epoch = epoch;
   request.start = start;
+  request.restored = start != nullptr ? &restore_.samples : nullptr;
   request.ledger = ledgers_.of(epoch);
   return source_.open(request);
 }
@@ -120,9 +123,8 @@ bool StreamReader::restore(wds::SampleBlock& block) {
   open(first_);
   const bool more = next_block(block);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
-  const std::uint64_t buffered = start_.start ? start_.start->num_buffered() : 0;
   const std::uint64_t bytes = stream_ ? stream_->restored_bytes() : 0;
-  restore_.add(buffered + start_.skip, bytes + skipped_bytes_, took.count());
+  restore_.add(bytes + skipped_bytes_, took.count());
   return more;
 }
 
@@ -140,6 +142,7 @@ bool StreamReader::next_block(wds::SampleBlock& block) {
     block.samples.erase(block.samples.begin(), end);
     to_skip_ -= skipped;
     since_snapshot_ += skipped;
+    restore_.samples += skipped;
   } while (block.samples.empty());
   return true;
 }

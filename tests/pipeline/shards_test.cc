@@ -442,6 +442,7 @@ TEST(PipelineShards, ContinuesWithoutReadingMoreThanItsBuffers) {
     ASSERT_TRUE(resumed.next(next));
     EXPECT_EQ(next.keys, batch.keys);
     const Statistics statistics = resumed.statistics();
+    EXPECT_EQ(statistics.samples_to_restore, buffered) << given;
     EXPECT_EQ(statistics.restored_samples, buffered) << given;
     EXPECT_GT(statistics.restored_bytes, buffered * 8 * 8 * 3);
     EXPECT_GT(statistics.restore_time.count(), 0);

@@ -2,10 +2,14 @@
 // done, of how much, and how long it will take; nothing on what is no terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,11 +20,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/fake_clock.h"
 #include "tests/support/nginx.h"
 #include "tests/tools/support.h"
 #include "tests/wds/memory_opener.h"
 #include "tools/metered_opener.h"
 #include "tools/read_share.h"
+#include "tools/train/first_batch_line.h"
 
 namespace millrace::testing {
 namespace {
@@ -167,6 +173,41 @@ TEST_F(OnATerminal, ARunSaysThatItSendsItsCheckpoints) {
   const auto lines = shown["lines"].get<std::vector<std::string>>();
   EXPECT_THAT(lines, Contains(HasSubstr("uploading last")));
   EXPECT_LT(shown["widest"], 80);
+}
+
+// A run that continues in mid-epoch knows how many samples fill its shuffle buffer again.
+TEST(FirstBatchLine, SaysHowManySamplesAreReadAgain) {
+  int shown = -1;
+  int drawn = -1;
+  ASSERT_EQ(::openpty(&shown, &drawn, nullptr, nullptr, nullptr), 0);
+  std::FILE* file = ::fdopen(drawn, "w");
+  MemoryOpener memory;
+  memory.files = {{"a.tar", "abc"}};
+  const auto source = memory.open("a.tar");
+  FakeClock clock;
+  {
+    trainer::TerminalLine terminal(file);
+    tools::FirstBatchLine line(&terminal, clock);
+    trainer::InputState input;
+    input.statistics.samples_to_restore = 5000;
+    input.statistics.restored_samples = 1250;
+    const tools::FirstBatchLine::Watched watched(line, [&] { return input; });
+    line.on_epoch_start(3);
+    clock.advance(std::chrono::seconds(10));
+    line.hooks().on_read("a.tar", *source, 25'000'000);
+    line.on_step_start({});
+    clock.advance(std::chrono::seconds(10));
+    line.hooks().on_read("a.tar", *source, 1);
+  }
+  std::array<char, 1000> text{};
+  const ssize_t size = ::read(shown, text.data(), text.size());
+  ASSERT_GT(size, 0);
+  EXPECT_THAT(
+      std::string(text.data(), static_cast<std::size_t>(size)),
+      ::testing::MatchesRegex(
+          "\r.\\[KFilling the shuffle buffer \\[.*\\]  25 % 2.5 MB/s, 0:00:30 left\r.\\[K"));
+  std::fclose(file);
+  ::close(shown);
 }
 
 TEST(ReadShare, CountsEachShardByHowFarItWasRead) {

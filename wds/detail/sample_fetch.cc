@@ -57,6 +57,7 @@ class ShardFetch {
       const std::size_t place = shard_.wanted[n];
       try {
         samples[place] = sample_at(refs[place]);
+        count(1);
       } catch (const Error& fault) {
         if (!can_go_on(fault)) return lose(fault, shard_.wanted.size() - n);
         lose(fault, 1);
@@ -100,6 +101,11 @@ class ShardFetch {
   void lose(const Error& fault, std::size_t samples) {
     if (fault.code() == ErrorCode::kCancelled) throw fault;
     lost_.push_back({.fault = fault, .samples = samples});
+    count(samples);
+  }
+
+  void count(std::size_t samples) const {
+    if (shared_.spec.restored != nullptr) *shared_.spec.restored += samples;
   }
 
   const WantedShard& shard_;
