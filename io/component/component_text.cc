@@ -173,11 +173,15 @@ std::string help(const StructType& type) {
 }
 
 std::string help(const Table& table) {
-  constexpr std::size_t kColumn = 15;
+  constexpr std::size_t kIndent = 2;
+  constexpr std::size_t kLeastColumn = 15;
+  std::size_t column = kLeastColumn;
+  for (const Component& one : table.all())
+    column = std::max(column, kIndent + one.type().name().word.size() + 2);
   std::string lines;
   for (const Component& one : table.all())
-    lines += fmt::format("  {:<13}{}\n", one.type().name().word,
-                         wrapped(std::string(one.type().name().sentence), kColumn, kColumn));
+    lines += fmt::format("{:{}}{:<{}}{}\n", "", kIndent, one.type().name().word, column - kIndent,
+                         wrapped(std::string(one.type().name().sentence), column, column));
   return lines;
 }
 

@@ -208,6 +208,23 @@ TEST(Component, HelpAndPythonFollowFromTheList) {
             std::string::npos);
 }
 
+/// A name longer than most.
+struct Calligraphy {
+  static const ComponentName kName;
+  void fields(FieldList& /*field*/) {}
+  std::unique_ptr<Brush> make() const { return std::make_unique<TextBrush>("letters"); }
+};
+const ComponentName Calligraphy::kName = {"calligraphy_nib", "CalligraphyNib", "Draws letters"};
+
+TEST(Component, AListOfAllHasItsSentencesInOneColumn) {
+  EXPECT_EQ(help(brushes()),
+            "  pen          Draws a line\n"
+            "  spray        Draws drops\n");
+  EXPECT_EQ(help(TableOf<Brush>("brush").add<Pen>().add<Calligraphy>()),
+            "  pen              Draws a line\n"
+            "  calligraphy_nib  Draws letters\n");
+}
+
 TEST(Component, HelpIsWrappedAtEightyColumns) {
   std::istringstream text(help(millrace::value_type(Pen())));
   for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 80U) << line;
