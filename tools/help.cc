@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -153,6 +154,41 @@ std::string more(const CLI::App& app) {
          "\n";
 }
 
+/// The words of a command line, with their quotes; what is before the first one is none.
+std::vector<std::string> shell_words(std::string_view line) {
+  std::vector<std::string> words;
+  bool quoted = false;
+  bool within = false;
+  for (const char c : line) {
+    if (c == '\'') quoted = !quoted;
+    const bool ends = c == ' ' && !quoted;
+    if (!ends && !within) words.emplace_back();
+    if (!ends) words.back() += c;
+    within = !ends;
+  }
+  return words;
+}
+
+std::string wrapped_command(const std::string& line) {
+  constexpr std::size_t kColumns = 80;
+  constexpr const char* kContinued = "      ";
+  if (line.size() <= kColumns) return line;
+  std::string lines;
+  std::string now(line.substr(0, line.find_first_not_of(' ')));
+  bool has_words = false;
+  for (const std::string& word : shell_words(line)) {
+    // " \\" may follow.
+    if (has_words && now.size() + 1 + word.size() + 2 > kColumns) {
+      lines += now + " \\\n";
+      now = kContinued;
+      has_words = false;
+    }
+    now += (has_words ? " " : "") + word;
+    has_words = true;
+  }
+  return lines + now;
+}
+
 std::string help_text(const CLI::App& app, bool in_short) {
   const Options positionals =
       app.get_options([](const CLI::Option* option) { return option->get_positional(); });
@@ -206,6 +242,26 @@ std::vector<ShownOption> shown_options(const CLI::App& app) {
     for (const CLI::Option* option : app.get_options())
       if (!option->get_positional() && option->get_group() == group) add(*option);
   return shown;
+}
+
+std::string wrapped_example(const std::string& example) {
+  std::istringstream lines(example);
+  std::string text;
+  std::string sentences;
+  const auto end_paragraph = [&] {
+    if (!sentences.empty()) text += wrapped(sentences, 0, 0) + "\n";
+    sentences.clear();
+  };
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_prose = !line.empty() && line.front() != ' ';
+    if (is_prose)
+      sentences += line + " ";
+    else
+      end_paragraph();
+    if (!is_prose) text += wrapped_command(line) + "\n";
+  }
+  end_paragraph();
+  return text;
 }
 
 const Table* table_of(const ShownOption& option, std::span<const Table* const> tables) {

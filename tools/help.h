@@ -43,6 +43,10 @@ struct ShownOption {
 /// All of them, in the order of `--help all`.
 std::vector<ShownOption> shown_options(const CLI::App& app);
 
+/// A command's example() in 80 columns: what stands at the margin are sentences, which are wrapped;
+/// what is indented is for a shell, and goes on in the next line by a backslash.
+std::string wrapped_example(const std::string& example);
+
 /// Of a command's tables, the one whose components the option's value names; null if it names none.
 const Table* table_of(const ShownOption& option, std::span<const Table* const> tables);
 

@@ -137,8 +137,8 @@ std::string command_page(Command& command) {
   return title(name) + section_heading("name") + troff(name) + " \\- " + troff(command.summary()) +
          "\n" + section_heading("synopsis") + synopsis(command.name(), options) +
          section_heading("options") + options_text(options) + components_text(command.tables()) +
-         example_text(command.example()) + kExitStatus + section_heading("see also") +
-         ".BR millrace (1)\n";
+         example_text(wrapped_example(command.example())) + kExitStatus +
+         section_heading("see also") + ".BR millrace (1)\n";
 }
 
 std::string overview_page(const std::vector<std::unique_ptr<Command>>& commands) {

@@ -45,7 +45,7 @@ class OrderCommand final : public Command {
  public:
   std::string name() const override { return "order"; }
   std::string summary() const override {
-    return "Prints the keys in the order a run sees them, with the options of train";
+    return "Prints the keys in the order in which a run of train sees them";
   }
   std::string example() const override {
     return "  millrace order 'train-{000000..000019}.tar' --seed 7 --epoch 2\n"

@@ -38,7 +38,7 @@ class PlanCommand final : public Command {
  public:
   std::string name() const override { return "plan"; }
   std::string summary() const override {
-    return "Estimates steps, data, memory and efficiency of a run on many machines";
+    return "Estimates steps, memory and efficiency of a run on many machines";
   }
   std::string example() const override {
     return "  millrace plan --samples 1281167 --shards 1282 --model resnet50 --batch-size 64 \\\n"

@@ -73,9 +73,8 @@ std::string overview(std::span<const std::unique_ptr<Command>> commands) {
   for (const auto& command : commands)
     text += fmt::format("  {:10} {}\n", command->name(), command->summary());
   text +=
-      "\nSPEC names shards: a path or URL with braces (train-{000000..000639}.tar), several "
-      "joined\n"
-      "by ::, a folder, a .json manifest, or - for standard input.\n"
+      "\nSPEC names shards: a path or URL with braces (train-{000000..000639}.tar),\n"
+      "several joined by ::, a folder, a .json manifest, or - for standard input.\n"
       "Exit status: 0 done, 1 a fault, 2 a usage error, 130, 138 or 143 interrupted.\n\n"
       "  millrace help COMMAND    options of a command, and an example\n"
       "  millrace version\n";
@@ -198,7 +197,7 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
 void declare_options(CLI::App& app, Command& command, bool& json) {
   app.name("millrace " + command.name());
   app.description(command.summary());
-  app.footer("Example:\n" + command.example());
+  app.footer("Example:\n" + wrapped_example(command.example()));
   app.formatter(std::make_shared<HelpText>());
   app.set_help_flag("-h,--help", "Print this help and exit")->group(kGeneralGroup);
   app.set_version_flag("--version", version_text, "Print the version and exit")

@@ -43,7 +43,7 @@ class StatsCommand final : public Command {
  public:
   std::string name() const override { return "stats"; }
   std::string summary() const override {
-    return "Counts classes and image sizes; computes the channels' mean and deviation";
+    return "Counts classes and image sizes; mean and deviation of the channels";
   }
   std::string example() const override {
     return "  millrace stats 'train-{000000..000019}.tar'\n"

@@ -10,6 +10,7 @@
 
 #include "tests/tools/support.h"
 #include "tools/completion/shell_line.h"
+#include "tools/help.h"
 
 namespace millrace::testing {
 namespace {
@@ -159,6 +160,30 @@ TEST(Help, OfAnOptionListsItsComponents) {
     EXPECT_GT(lines_of(help).size(), 4U) << help;
   }
   EXPECT_THAT(millrace({"train", "--help", "augment"}).out, HasSubstr("hflip"));
+}
+
+// The program's own list of commands.
+TEST(Help, FitsEightyColumns) {
+  std::vector<std::vector<std::string>> pages = {{"--help"}};
+  for (const std::string& line : lines_of(millrace({"--help"}).out)) {
+    if (!line.starts_with("  ") || line.starts_with("  millrace")) continue;
+    const std::string command = line.substr(2, line.find(' ', 2) - 2);
+    pages.push_back({command, "--help", "all"});
+    pages.push_back({command, "--help"});
+  }
+  EXPECT_GT(pages.size(), 30U);
+  for (const std::vector<std::string>& page : pages)
+    for (const std::string& line : lines_of(millrace(page).out))
+      EXPECT_LE(line.size(), 80U) << page[0] << ": " << line;
+}
+
+TEST(Help, OfACommandLineGoesOnInTheNextOne) {
+  EXPECT_EQ(tools::wrapped_example("  millrace train 'a b' " + std::string(50, 'x') +
+                                   " 'c d' --e\n\n"
+                                   "One sentence\nin two lines.\n"),
+            "  millrace train 'a b' " + std::string(50, 'x') +
+                " \\\n      'c d' --e\n\n"
+                "One sentence in two lines.\n");
 }
 
 TEST(Help, OfTrainShowsWhatRunsAreMadeOf) {
