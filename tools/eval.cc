@@ -9,6 +9,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
+#include "tools/label_map.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
@@ -102,6 +103,7 @@ class EvalCommand final : public Command {
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
     if (is_first) show_status(context.terminal, "reading the checkpoint");
     const ModelChoice choice = read_choice(cluster);
+    trainer::all_do(cluster, [&] { check_classes(choice); });
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
     const trainer::LossObjective losses = choice.task.objective(choice.classes);
@@ -150,6 +152,13 @@ class EvalCommand final : public Command {
       return choice.to_json();
     });
     return run_.topology.process == 0 ? choice : ModelChoice::from_json(told);
+  }
+
+  /// A class has the number that it has in the model.
+  void check_classes(const ModelChoice& choice) const {
+    if (choice.task.names.empty() || !choice.task.colours.empty()) return;
+    static_cast<void>(read_label_map(*read_.network.opener(), read_.shards(), choice.task.names,
+                                     io::printable_url(checkpoint_)));
   }
 
   /// Images that are not what the model was trained on may be another set's.

@@ -1,12 +1,18 @@
 #include "tools/label_map.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/byte_sink.h"
 #include "tools/output_place.h"
+#include "tools/per_shard.h"
 #include "wds/set_file.h"
 
 namespace millrace::tools {
@@ -17,6 +23,14 @@ constexpr std::size_t kMaxNameBytes = 1000;
 
 bool has_own_place(const std::string& shard) {
   return !io::is_stream_url(shard) && shard.find(".tar") != std::string::npos;
+}
+
+std::vector<std::string> one_of_each_set(std::span<const std::string> shards) {
+  std::set<std::string> maps;
+  std::vector<std::string> ones;
+  for (const std::string& shard : shards)
+    if (has_own_place(shard) && maps.insert(label_map_url(shard)).second) ones.push_back(shard);
+  return ones;
 }
 
 }  // namespace
@@ -43,6 +57,34 @@ std::vector<std::string> read_label_map(const io::Opener& opener, const std::str
     if (!cannot_be_seen(error)) throw;
     return {};
   }
+}
+
+std::vector<std::string> read_label_map(const io::Opener& opener,
+                                        std::span<const std::string> shards,
+                                        std::vector<std::string> known, std::string known_from) {
+  struct Map {
+    std::string url;
+    std::vector<std::string> names;
+  };
+  constexpr int kAtOnce = 16;
+  Map all{.url = std::move(known_from), .names = std::move(known)};
+  per_shard<Map>(
+      {.shards = one_of_each_set(shards), .threads = kAtOnce},
+      [&](const std::string& shard) {
+        return Map{.url = io::printable_url(label_map_url(shard)),
+                   .names = read_label_map(opener, shard)};
+      },
+      [&](Map map) {
+        const std::size_t both = std::min(all.names.size(), map.names.size());
+        for (std::size_t label = 0; label < both; ++label)
+          if (all.names[label] != map.names[label])
+            throw Error(ErrorCode::kInvalidArgument,
+                        fmt::format("label {} is {} in {}, and {} in {}: create sets that are used "
+                                    "together with the same --label-map",
+                                    label, all.names[label], all.url, map.names[label], map.url));
+        if (map.names.size() > all.names.size()) all = std::move(map);
+      });
+  return all.names;
 }
 
 void write_label_map(const io::Opener& opener, const std::vector<std::string>& names,

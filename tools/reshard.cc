@@ -169,7 +169,7 @@ class ReshardCommand final : public Command {
                            pictures_.stored());
     }
     if (result.shards.empty()) refuse_empty(*opener, result, ledger);
-    const auto names = read_label_map(*opener, options_.shards.front());
+    const auto names = read_label_map(*opener, options_.shards);
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
     summarise(result, ledger, of_pictures, context);

@@ -101,7 +101,7 @@ class StatsCommand final : public Command {
     if (!processes_->is_first()) return;
     for (std::size_t process = 1; process < packed.size(); ++process)
       stats_.add(SetStats::unpacked(packed[process].get_binary()));
-    print(read_label_map(*read_.network.opener(), all.front()), context);
+    print(read_label_map(*read_.network.opener(), all), context);
   }
 
   /// What depends on the shards before.

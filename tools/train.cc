@@ -239,8 +239,7 @@ class TrainCommand final : public Command {
     if (processes_->is_alone() || data_.fake > 0) return;
     trainer::Setting map{.name = "the class names beside the shards"};
     trainer::all_do(cluster, [&] {
-      const auto names =
-          read_label_map(*read_.network.opener(), train_shards(input_options()).front());
+      const auto names = read_label_map(*read_.network.opener(), labelled_shards());
       Sha256 hash;
       for (const std::string& name : names) {
         hash.update(std::as_bytes(std::span(name)));
@@ -443,19 +442,31 @@ class TrainCommand final : public Command {
   void find_out(CommandContext& context) {
     run_folder_.settle(choice_.name(), *read_.network.opener(), context.log);
     if (limits_.deterministic) context.log.info("every run is deterministic");
-    if (const auto before = choice_before()) continue_as(*before, context);
+    const auto before = choice_before();
+    if (before) continue_as(*before, context);
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
-    settle_class_names();
+    const bool has_names = before && before->task.name() == choice_.task.name();
+    settle_class_names(has_names ? before->task.names : std::vector<std::string>());
   }
 
   /// Each mask class has its own IoU and each label its column in predictions, named by the label
-  /// map if there is one.
-  void settle_class_names() {
-    const bool has_names = choice_.task.has_class_mask() || choice_.task.what().has_labels();
+  /// map if there is one; a class is the same one wherever the model is evaluated.
+  void settle_class_names(const std::vector<std::string>& before) {
+    const trainer::Task& what = choice_.task.what();
+    const bool has_names = choice_.task.has_class_mask() || what.has_labels() || what.has_class();
     if (!has_names || !choice_.task.names.empty() || data_.fake > 0) return;
-    auto names = read_label_map(*read_.network.opener(), train_shards(input_options()).front());
+    auto names =
+        read_label_map(*read_.network.opener(), labelled_shards(), before, "the run's checkpoint");
     if (static_cast<std::int64_t>(names.size()) == choice_.classes)
       choice_.task.names = std::move(names);
+  }
+
+  std::vector<std::string> labelled_shards() const {
+    std::vector<std::string> shards = train_shards(input_options());
+    if (data_.val_specs().empty()) return shards;
+    for (std::string& shard : read_.lists.urls(data_.val_specs()))
+      shards.push_back(std::move(shard));
+    return shards;
   }
 
   /// Of the run that is resumed; nullopt if there is none, or it does not say.

@@ -5,6 +5,7 @@
 #include <pwd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -88,10 +89,15 @@ std::string substituted(std::string_view text, const ShardSpecOptions& options) 
   return result;
 }
 
+/// "a.tar.tmp-0", a file that is being written.
+bool is_temporary(std::string_view name) {
+  const std::size_t mark = name.rfind(".tmp-");
+  return mark != name.npos && name.find_first_not_of("0123456789", mark + 5) == name.npos;
+}
+
 /// Indexes, manifests and shards that are being written.
 bool is_sidecar(const std::string& name) {
-  return name.ends_with(".json") || name.ends_with(".idx") ||
-         name.find(".tmp-") != std::string::npos;
+  return name.ends_with(".json") || name.ends_with(".idx") || is_temporary(name);
 }
 
 bool is_tar_name(const std::string& name) {
@@ -189,11 +195,20 @@ Shards shards_in_store(const std::string& name, const ShardSpecOptions& options)
 /// The paths that match a pattern.
 std::vector<std::string> matching_paths(const std::string& pattern) {
   glob_t found{};
-  const int result = ::glob(pattern.c_str(), GLOB_NOESCAPE | GLOB_NOSORT, nullptr, &found);
+  // What is no folder, or gone meanwhile, matches nothing; a folder that cannot be read may hold
+  // shards.
+  static thread_local std::pair<std::string, int> unread;  // glob() passes nothing to the function
+  const auto note = [](const char* path, int error) {
+    if (error == ENOENT || error == ENOTDIR) return 0;
+    unread = {path, error};
+    return 1;
+  };
+  const int result = ::glob(pattern.c_str(), GLOB_NOESCAPE | GLOB_NOSORT, note, &found);
   const std::span<char*> matches(found.gl_pathv, found.gl_pathc);
   std::vector<std::string> paths(matches.begin(), matches.end());
   ::globfree(&found);
   if (result == GLOB_NOSPACE) throw std::bad_alloc();
+  if (result == GLOB_ABORTED) throw_errno("list", unread.first, unread.second);
   keep_shards(paths, pattern);
   if (paths.empty()) invalid_spec("no file matches " + pattern);
   std::sort(paths.begin(), paths.end());

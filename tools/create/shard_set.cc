@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "io/base/error.h"
@@ -46,7 +47,11 @@ std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t 
   if (folds == 0) patterns.push_back(pattern);
   for (std::uint32_t fold = 0; fold < folds; ++fold)
     patterns.push_back(fold_pattern(pattern, fold));
-  for (const std::string& one : patterns) static_cast<void>(wds::shard_name(one, 0));
+  std::set<std::string> manifests;
+  for (const std::string& one : patterns)
+    if (!manifests.insert(manifest_path(one)).second)
+      refuse(pattern + ": all folds would have the manifest " + manifest_path(one) +
+             ": part the fold from the number, as in fold{fold}-%06d.tar");
   return patterns;
 }
 
@@ -189,7 +194,27 @@ std::string manifest_path(const std::string& pattern) {
   return wds::set_file(wds::shard_name(pattern, 0), "manifest.json");
 }
 
+// Its number has another width, or begins elsewhere: the files of the set have the same names.
+void refuse_other_set(const io::Opener& opener, const std::string& pattern) {
+  if (io::is_network_url(pattern) && !opener.can_list(pattern)) return;
+  const auto around = around_number(pattern);
+  const std::string folder = pattern.substr(0, pattern.rfind('/') + 1);
+  const std::string manifest = manifest_path(pattern);
+  for_names_beside(opener, pattern, [&](const std::string& name) {
+    const bool is_shard = name.find(".tar") != name.npos && !name.starts_with('.') &&
+                          !name.ends_with(".json") && name.find(".tmp-") == name.npos;
+    if (!is_shard || wds::set_file(folder + name, "manifest.json") != manifest) return;
+    const std::string digits = digits_between(name, around.first, around.second);
+    if (!digits.empty() && wds::shard_name(pattern, std::stoull(digits)) == folder + name) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} is of another set, which would lose its {}: give this one another "
+                            "name, or a folder of its own",
+                            folder + name, fs::path(manifest).filename().string()));
+  });
+}
+
 void refuse_existing_shards(const io::Opener& opener, const std::string& pattern) {
+  refuse_other_set(opener, pattern);
   const auto found = existing_shards(opener, pattern);
   if (!found.empty())
     throw Error(ErrorCode::kInvalidArgument,
@@ -198,6 +223,7 @@ void refuse_existing_shards(const io::Opener& opener, const std::string& pattern
 }
 
 void delete_shards(const io::Opener& opener, const std::string& pattern) {
+  refuse_other_set(opener, pattern);
   for (const std::string& shard : existing_shards(opener, pattern)) remove_file(opener, shard);
   for (const auto& [number, index] : numbered(opener, pattern, ".index.json"))
     remove_file(opener, index);

@@ -19,7 +19,8 @@ inline constexpr std::string_view kFoldMark = "{fold}";
 std::string fold_pattern(const std::string& pattern, std::uint32_t fold);
 
 /// The patterns of all folds; with 0 folds `pattern` itself. Throws: InvalidArgument if the pattern
-/// is invalid, contains {fold} without folds, or lacks it with them.
+/// is invalid, contains {fold} without folds, or lacks it with them, or if folds would share a
+/// manifest.
 std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t folds);
 
 /// The existing shards of `pattern`, by number. Throws: InvalidArgument (the pattern).
@@ -28,10 +29,15 @@ std::vector<std::string> existing_shards(const io::Opener& opener, const std::st
 /// The path of the manifest of `pattern`'s set: out/train-manifest.json.
 std::string manifest_path(const std::string& pattern);
 
-/// Throws: InvalidArgument if a shard of `pattern` exists, naming it.
+/// Throws: InvalidArgument if there are shards of another pattern whose manifest and label map have
+/// the same paths, so that this set would replace them: train-000000.tar for train-%05d.tar. A
+/// store that cannot list is not asked.
+void refuse_other_set(const io::Opener& opener, const std::string& pattern);
+/// Throws: InvalidArgument if a shard of `pattern` exists, naming it; as refuse_other_set().
 void refuse_existing_shards(const io::Opener& opener, const std::string& pattern);
 /// Deletes the shards of `pattern` and the files next to them: indexes, label map, manifest, and
-/// the temporary files of a run that was killed. Throws: Io.
+/// the temporary files of a run that was killed. Throws: Io; as refuse_other_set(), with nothing
+/// deleted.
 void delete_shards(const io::Opener& opener, const std::string& pattern);
 
 /// Requires: the pattern is a local path. Takes over what an earlier run with the same options

@@ -12,6 +12,9 @@
 
 #include "decode/codec.h"
 #include "io/base/error.h"
+#include "tools/create/local_file.h"
+#include "tools/create/renumbered_source.h"
+#include "tools/label_map.h"
 #include "tools/parse.h"
 #include "tools/values.h"
 #include "wds/shard_spec.h"
@@ -104,6 +107,12 @@ void SourceOptions::declare_table(CLI::App& app) {
                  "Folder: levels of sub-folders that make a class, 2: animals/cat; all: every "
                  "folder with images [1]")
       ->type_name("N|all");
+  app.add_option(
+         "--label-map", label_map_,
+         "Class names, one per line, by label: another set's classes.txt, so that a class has "
+         "the same number in both [the classes found, sorted]")
+      ->transform(existing_file())
+      ->type_name("FILE");
   app.add_option("--root", root_,
                  "Folder that paths in a CSV, list or JSON are relative to [its own folder]")
       ->transform(existing_folder())
@@ -288,6 +297,13 @@ SourceRequest SourceOptions::request() const {
 }
 
 std::unique_ptr<SampleSource> SourceOptions::open(const Log& log) const {
+  std::unique_ptr<SampleSource> source = open_as_found(log);
+  if (label_map_.empty()) return source;
+  return renumbered_source(std::move(source), read_names(io::UrlOpener(), local_url(label_map_)),
+                           label_map_);
+}
+
+std::unique_ptr<SampleSource> SourceOptions::open_as_found(const Log& log) const {
   if (made_up()) return make_synthetic_source(synthetic());
   SourceRequest own = request();
   own.log = log;

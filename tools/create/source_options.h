@@ -47,6 +47,7 @@ class SourceOptions {
   std::vector<std::string> paths() const;
   std::vector<FolderPair> pairs() const;
   SourceRequest request() const;
+  std::unique_ptr<SampleSource> open_as_found(const Log& log) const;
   ImageEncoding encoding() const;
   Recoding recoding() const;
   SyntheticOptions synthetic() const;
@@ -57,6 +58,7 @@ class SourceOptions {
   std::string path_pattern_;
   std::string root_;
   std::string class_depth_;
+  std::string label_map_;
   std::string masks_;
   ColumnOptions columns_;
   SyntheticOptions synthetic_{.kind = ""};

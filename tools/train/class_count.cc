@@ -186,7 +186,7 @@ Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
 
 /// The number of lines of the label map; 0 without one.
 std::int64_t count_names(const ClassCountInput& input) {
-  const auto names = read_label_map(input.opener, input.shards.front());
+  const auto names = read_label_map(input.opener, input.shards);
   if (!names.empty())
     input.log.info(fmt::format("{}, by {}", counted(names.size(), "class"),
                                io::printable_url(label_map_url(input.shards.front()))));

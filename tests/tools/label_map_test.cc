@@ -1,0 +1,124 @@
+// Class names beside the shards: a label is the same class in all sets that are used together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+#include "tests/tools/support.h"
+
+namespace millrace::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class LabelMaps : public ::testing::Test {
+ protected:
+  LabelMaps() {
+    const auto made = millrace({"create", dir_ / "some-000000.tar", "--synthetic", "classes",
+                                "--count", "2", "--size", "28", "--format", "jpg", "--no-index"});
+    EXPECT_EQ(made.status, 0) << made.err;
+    picture_ = millrace({"cat", dir_ / "some-000000.tar", "00000000.jpg"}).out;
+  }
+
+  /// Shards NAME-000000.tar of four pictures of each class.
+  ProcessResult create(const std::string& name, const std::vector<std::string>& classes,
+                       const std::vector<std::string>& more = {}) const {
+    for (const std::string& one : classes) {
+      fs::create_directories(dir_ / (name + "/" + one));
+      for (int i = 0; i < 4; ++i)
+        write_file(dir_ / (name + "/" + one + "/" + std::to_string(i) + ".jpg"), picture_);
+    }
+    std::vector<std::string> words = {"create", dir_ / (name + "-%06d.tar"), "--from-folder",
+                                      dir_ / name};
+    words.insert(words.end(), more.begin(), more.end());
+    return millrace(words);
+  }
+  std::string shard(const std::string& name) const { return dir_ / (name + "-000000.tar"); }
+  std::string labels(const std::string& name) const {
+    std::string labels;
+    for (const wds::Sample& sample : read_samples(shard(name)))
+      labels += sample.find("cls")->data.text();
+    return labels;
+  }
+  ProcessResult train(std::vector<std::string> words) const {
+    words.insert(words.begin(), "train");
+    words.insert(words.end(), {"--model", "lenet", "--channels", "3", "--size", "28",
+                               "--batch-size", "4", "--run-dir", dir_ / "run"});
+    return millrace(words);
+  }
+
+  TempDir dir_;
+  std::string picture_;
+};
+
+TEST_F(LabelMaps, ThatDifferAreRefused) {
+  ASSERT_EQ(create("train", {"ant", "bee", "cat"}).status, 0);
+  ASSERT_EQ(create("val", {"ant", "cat"}).status, 0);
+  const auto differ =
+      AllOf(HasSubstr("label 1 is bee in "), HasSubstr("train-classes.txt, and cat in "),
+            HasSubstr("val-classes.txt"), HasSubstr("--label-map"));
+  const auto trained = train({shard("train"), "--val", shard("val")});
+  EXPECT_EQ(trained.status, 2);
+  EXPECT_THAT(trained.err, differ);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"reshard", shard("train") + "::" + shard("val"),
+                                 dir_ / "both-%06d.tar"},
+        std::vector<std::string>{"stats", shard("train") + "::" + shard("val")}}) {
+    const auto refused = millrace(words);
+    EXPECT_EQ(refused.status, 2) << words[0];
+    EXPECT_THAT(refused.err, differ) << words[0];
+  }
+  const auto mixed = train({"0.5:" + shard("train"), "0.5:" + shard("val")});
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_THAT(mixed.err, differ);
+}
+
+TEST_F(LabelMaps, OfTheModelAreThoseOfWhatItIsEvaluatedOn) {
+  ASSERT_EQ(create("train", {"ant", "bee", "cat"}).status, 0);
+  ASSERT_EQ(create("other", {"ant", "cat"}).status, 0);
+  ASSERT_EQ(train({shard("train")}).status, 0);
+  EXPECT_EQ(millrace({"eval", shard("train"), "--checkpoint", dir_ / "run"}).status, 0);
+  const auto refused = millrace({"eval", shard("other"), "--checkpoint", dir_ / "run"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("label 1 is bee in "));
+}
+
+TEST_F(LabelMaps, OfAnotherSetNumberTheClasses) {
+  ASSERT_EQ(create("train", {"ant", "bee", "cat"}).status, 0);
+  const std::string map = dir_ / "train-classes.txt";
+  const auto created = create("val", {"ant", "cat"}, {"--label-map", map});
+  ASSERT_EQ(created.status, 0) << created.err;
+  EXPECT_EQ(labels("val"), "00002222");
+  EXPECT_EQ(read_file(dir_ / "val-classes.txt"), read_file(map));
+  EXPECT_EQ(train({shard("train"), "--val", shard("val")}).status, 0);
+  const auto unknown = create("more", {"ant", "dog"}, {"--label-map", map});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("there is no class dog"), HasSubstr(map)));
+}
+
+// A set's manifest and label map have its name without the number.
+TEST_F(LabelMaps, OfAnotherPatternsSetAreNotReplaced) {
+  ASSERT_EQ(create("a", {"ant", "bee"}).status, 0);
+  const std::string manifest = read_file(dir_ / "a-manifest.json");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--force"}}) {
+    std::vector<std::string> words = {"reshard", shard("a"), dir_ / "a-%05d.tar"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto refused = millrace(words);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("a-000000.tar is of another set, which would lose its "
+                                       "a-manifest.json"));
+  }
+  EXPECT_EQ(read_file(dir_ / "a-manifest.json"), manifest);
+  const auto folds = millrace({"create", dir_ / "p{fold}%06d.tar", "--synthetic", "classes",
+                               "--count", "8", "--folds", "2"});
+  EXPECT_EQ(folds.status, 2);
+  EXPECT_THAT(folds.err, HasSubstr("all folds would have the manifest"));
+}
+
+}  // namespace
+}  // namespace millrace::testing
