@@ -452,7 +452,7 @@ class TrainCommand final : public Command {
   /// Each mask class has its own IoU and each label its column in predictions, named by the label
   /// map if there is one; a class is the same one wherever the model is evaluated.
   void settle_class_names(const std::vector<std::string>& before) {
-    const trainer::Task& what = choice_.task.what();
+    const Task& what = choice_.task.what();
     const bool has_names = choice_.task.has_class_mask() || what.has_labels() || what.has_class();
     if (!has_names || !choice_.task.names.empty() || data_.fake > 0) return;
     auto names =
