@@ -124,24 +124,43 @@ function(millrace_test_headers)
   millrace_precompile(millrace_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 endfunction()
 
-# Sets `result` to the filter of GoogleTest that selects the suites in these sources.
+# Sets `result` to the list of GoogleTest's patterns that select the suites in these sources, and in the conformance
+# suites that they include.
 function(millrace_suites result)
-  set(filter "")
+  set(patterns "")
   foreach(source IN LISTS ARGN)
     file(STRINGS ${source} tests REGEX "^TEST(_F|_P)?\\(")
+    file(STRINGS ${source} conformance REGEX "^#include \"tests/.*_conformance\\.h\"")
+    foreach(include IN LISTS conformance)
+      string(REGEX REPLACE "^#include \"(.*)\"$" "${PROJECT_SOURCE_DIR}/\\1" header ${include})
+      file(STRINGS ${header} more REGEX "^TEST(_F|_P)?\\(")
+      list(APPEND tests ${more})
+    endforeach()
     list(TRANSFORM tests REPLACE "^[A-Z_]+\\(([A-Za-z0-9]+).*$" "\\1.*:*/\\1.*")
-    list(APPEND filter ${tests})
+    list(APPEND patterns ${tests})
   endforeach()
-  list(REMOVE_DUPLICATES filter)
-  list(JOIN filter ":" filter)
-  set(${result} "${filter}" PARENT_SCOPE)
+  list(REMOVE_DUPLICATES patterns)
+  set(${result} "${patterns}" PARENT_SCOPE)
 endfunction()
 
-# millrace_test(NAME [GROUPS] SOURCES ... LINK ... TOGETHER ...): one test program per room, its cases known to
-# CTest; with GROUPS its sources are compiled as millrace_group does. The suites in TOGETHER are one test of CTest's,
-# NAME.together: in one process, they share what is made once.
+# Three tests run at a time, with two OpenMP threads each on two cores: waiting threads give way soon, as those of the
+# program do (tools/short_waits.h). The label names the program, so that a preset can select the tests of some programs.
+# Called by millrace_test() alone, whose properties it takes.
+function(millrace_add_suites program name label)
+  list(JOIN ARGN ":" filter)
+  add_test(NAME ${name} COMMAND ${program} --gtest_filter=${filter} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS ${label} COST 100 ENVIRONMENT "GOMP_SPINCOUNT=1000"
+    ${TEST_PROPERTIES})
+endfunction()
+
+# millrace_test(NAME [GROUPS] [BY_FILE] SOURCES ... LINK ... TOGETHER ... LONG ... ALONE ... PROPERTIES ...): one test
+# program per room, its cases known to CTest; with GROUPS its sources are compiled as millrace_group does. Most cases cost
+# less than the process that they run in, so that some share one: the suites of the files in TOGETHER, which share what is
+# made once, are one test of CTest's, NAME.together; with BY_FILE those of each other file are NAME.FILE, except the files
+# in ALONE, whose cases look at their own process or take long. The suites in LONG are NAME.long, of the long tests.
+# PROPERTIES are those of all of them.
 function(millrace_test name)
-  cmake_parse_arguments(TEST "GROUPS" "" "SOURCES;LINK;TOGETHER" ${ARGN})
+  cmake_parse_arguments(TEST "GROUPS;BY_FILE" "" "SOURCES;LINK;TOGETHER;LONG;ALONE;PROPERTIES" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINK} millrace_test_support
     GTest::gmock GTest::gtest_main)
@@ -153,18 +172,35 @@ function(millrace_test name)
       millrace_group(${name})
     endif()
   endif()
-  # Three tests run at a time, with two OpenMP threads each on two cores: waiting threads give way
-  # soon, as those of the program do (tools/short_waits.h). The label names the program, so that a
-  # preset can select the tests of some programs.
-  set(others "")
+  set(selected ${TEST_LONG})
+  if(TEST_LONG)
+    millrace_add_suites(${name} ${name}.long long ${TEST_LONG})
+  endif()
   if(TEST_TOGETHER)
-    millrace_suites(together ${TEST_TOGETHER})
-    set(others TEST_FILTER "-${together}")
-    add_test(NAME ${name}.together COMMAND ${name} --gtest_filter=${together}
-      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${name}.together PROPERTIES TIMEOUT 900 LABELS ${name} COST 100
-      ENVIRONMENT "GOMP_SPINCOUNT=1000")
+    millrace_suites(suites ${TEST_TOGETHER})
+    millrace_add_suites(${name} ${name}.together ${name} ${suites})
+    list(APPEND selected ${suites})
+  endif()
+  if(TEST_BY_FILE)
+    foreach(source IN LISTS TEST_SOURCES)
+      if(source IN_LIST TEST_TOGETHER OR source IN_LIST TEST_ALONE)
+        continue()
+      endif()
+      millrace_suites(suites ${source})
+      list(REMOVE_ITEM suites "" ${selected})
+      if(suites)
+        cmake_path(GET source STEM file)
+        string(REGEX REPLACE "_test$" "" file ${file})
+        millrace_add_suites(${name} ${name}.${file} ${name} ${suites})
+        list(APPEND selected ${suites})
+      endif()
+    endforeach()
+  endif()
+  set(others "")
+  if(selected)
+    list(JOIN selected ":" selected)
+    set(others TEST_FILTER "-${selected}")
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES ${others} PROPERTIES TIMEOUT 300
-    LABELS ${name} ENVIRONMENT "GOMP_SPINCOUNT=1000" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    LABELS ${name} ENVIRONMENT "GOMP_SPINCOUNT=1000" ${TEST_PROPERTIES} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endfunction()

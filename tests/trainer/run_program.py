@@ -13,7 +13,10 @@ folder, steps = sys.argv[1], int(sys.argv[2])
 with open(f"{folder}/program.json") as file:
     manifest = json.load(file)
 replicas = manifest["replicas"]
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={replicas}"
+flags = f"--xla_force_host_platform_device_count={replicas}"
+if "MILLRACE_LONG" not in os.environ:  # a few steps of small programs: LLVM's passes would take most of their time
+    flags += " --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ["XLA_FLAGS"] = flags
 
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
