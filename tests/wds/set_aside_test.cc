@@ -31,7 +31,7 @@ using testing::TempDir;
 using Strings = std::vector<std::string>;
 
 /// Samples of two fields, whose bytes are different in each.
-std::string shard_of(int samples, std::size_t bytes, char name) {
+std::string numbered_shard(int samples, std::size_t bytes, char name) {
   const std::string data = some_bytes(bytes + static_cast<std::size_t>(samples));
   TarBuilder tar;
   for (int i = 0; i < samples; ++i) {
@@ -42,7 +42,7 @@ std::string shard_of(int samples, std::size_t bytes, char name) {
   return tar.end().bytes();
 }
 
-std::string text_of(const Sample& sample) {
+std::string bytes_of_fields(const Sample& sample) {
   std::string text = sample.key;
   for (const Field& field : sample.fields)
     text += "|" + field.suffix + ":" + std::string(field.data.text());
@@ -65,7 +65,7 @@ Strings shuffled(const std::string& url, std::size_t memory_bytes, std::size_t& 
     EXPECT_LE(buffer.bytes_in_memory(), memory_bytes);
     set_aside += one.aside ? 1 : 0;
     if (one.aside) detail::read_again(one.sample, *one.aside, opener, {});
-    found.push_back(text_of(one.sample));
+    found.push_back(bytes_of_fields(one.sample));
   }
   EXPECT_EQ(buffer.bytes_in_memory(), 0U);
   return found;
@@ -73,7 +73,7 @@ Strings shuffled(const std::string& url, std::size_t memory_bytes, std::size_t& 
 
 TEST(SetAside, ABufferGivesTheSameWithHardlyAnyMemory) {
   const TempDir dir;
-  testing::write_file(dir / "a.tar", shard_of(50, 3000, 'a'));
+  testing::write_file(dir / "a.tar", numbered_shard(50, 3000, 'a'));
   std::size_t none = 0, some = 0, all = 0;
   const Strings kept = shuffled(dir / "a.tar", 1 << 20, none);
   ASSERT_EQ(kept.size(), 50U);
@@ -88,25 +88,25 @@ TEST(SetAside, ABufferGivesTheSameWithHardlyAnyMemory) {
 TEST(SetAside, AShardThatChangedMeanwhileIsAFault) {
   const TempDir dir;
   const std::string url = dir / "a.tar";
-  testing::write_file(url, shard_of(3, 3000, 'a'));
+  testing::write_file(url, numbered_shard(3, 3000, 'a'));
   const io::UrlOpener opener;
   ShardReader reader(opener, url, {});
   Sample sample;
   ASSERT_TRUE(reader.next(sample));
   ASSERT_TRUE(reader.next(sample));
-  const std::string before = text_of(sample);
+  const std::string before = bytes_of_fields(sample);
   const detail::SetAside left = detail::set_aside(sample);
   EXPECT_TRUE(sample.fields.empty());
   EXPECT_GE(left.num_bytes, 3000U);
   detail::read_again(sample, left, opener, {});
-  EXPECT_EQ(text_of(sample), before);
+  EXPECT_EQ(bytes_of_fields(sample), before);
   std::string changed = testing::read_file(url);
   changed[static_cast<std::size_t>(sample.find("jpg")->offset) + 7] ^= 1;
   testing::write_file(url, changed);
   EXPECT_EQ(code_of([&] { detail::read_again(sample, left, opener, {}); }), ErrorCode::kCorrupt);
-  testing::write_file(url, shard_of(3, 3000, 'b'));
+  testing::write_file(url, numbered_shard(3, 3000, 'b'));
   EXPECT_EQ(code_of([&] { detail::read_again(sample, left, opener, {}); }), ErrorCode::kCorrupt);
-  testing::write_file(url, shard_of(1, 3000, 'a'));
+  testing::write_file(url, numbered_shard(1, 3000, 'a'));
   EXPECT_EQ(code_of([&] { detail::read_again(sample, left, opener, {}); }), ErrorCode::kCorrupt);
 }
 
@@ -121,7 +121,7 @@ Strings read_stream(const io::Opener& opener, const Strings& shards) {
   SampleStream stream(spec, opener, ledger);
   Strings found;
   for (Sample sample; stream.next(sample);)
-    found.push_back(std::to_string(std::hash<std::string>{}(text_of(sample))));
+    found.push_back(std::to_string(std::hash<std::string>{}(bytes_of_fields(sample))));
   return found;
 }
 
@@ -130,7 +130,7 @@ TEST(SetAside, AStreamOverFilesGivesWhatOneOverANetworkDoes) {
   const TempDir dir;
   const std::string url = "http://host/a.tar";
   testing::MemoryOpener network;
-  network.files[url] = shard_of(45, 1'000'000, 'a');
+  network.files[url] = numbered_shard(45, 1'000'000, 'a');
   testing::write_file(dir / "a.tar", network.files[url]);
   const CountingOpener disk;
   const Strings found = read_stream(disk, {dir / "a.tar"});
