@@ -198,6 +198,7 @@ bool SampleStream::State::next_sample(Sample& sample) {
   const std::optional<std::size_t> place = buffer.next(read, samples_out, picked);
   if (!place) return false;
   sample = std::move(picked.sample);
+  if (picked.aside) detail::read_again(sample, *picked.aside, shared.opener, spec.shard);
   ++samples_out;
   mark(marked);
   trail->leave(*place, marked);
@@ -287,6 +288,7 @@ bool SampleStream::State::try_read(std::size_t place, BufferedSample& sample) {
     return false;
   }
   sample.shard = open[place].shard();
+  sample.can_be_read_again = open[place].can_read_again();
   ++samples_in;
   barren_shards = 0;
   barren.clear();

@@ -80,6 +80,26 @@ TEST_F(HttpNginx, ARestartInMidBodyIsNotNoticed) {
   EXPECT_TRUE(rest.text() == std::string_view(object).substr(head.size()));
 }
 
+// Into the memory of a reader that waits, or by way of the buffer.
+TEST_F(HttpNginx, ReadsOfAnySizesGiveTheBytesInOrder) {
+  const std::string object = some_bytes(3'000'000);
+  testing::write_file(dir_ / "a.tar", object);
+  const Nginx nginx(dir_.path());
+  const std::array<std::size_t, 7> sizes{1, 300'000, 17, 70'000, 512, 1 << 20, 4096};
+  for (const std::size_t buffer : {std::size_t{65'536}, std::size_t{4} << 20}) {
+    const UrlOpener opener({.http = {.buffer_bytes = buffer}});
+    const auto source = opener.open(nginx.url("a.tar"));
+    std::string all;
+    std::string piece;
+    for (std::size_t i = 0, got = 1; got > 0; ++i) {
+      piece.resize(sizes[i % sizes.size()]);
+      got = source->read(std::as_writable_bytes(std::span(piece)));
+      all.append(piece, 0, got);
+    }
+    EXPECT_TRUE(all == object) << "by a buffer of " << buffer << ", " << all.size() << " bytes";
+  }
+}
+
 TEST_F(HttpNginx, OneConnectionServesOneObjectAfterAnother) {
   for (int i = 0; i < 20; ++i) testing::write_file(dir_ / std::to_string(i), some_bytes(100'000));
   for (const bool tls : {false, true}) {

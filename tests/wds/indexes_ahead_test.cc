@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/tar_builder.h"
 #include "tests/wds/memory_opener.h"
 #include "wds/detail/index_text.h"
+#include "wds/sample_stream.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {
@@ -95,6 +97,56 @@ TEST(IndexesAhead, SayWhatIsMissing) {
   const IndexesAhead none(std::make_shared<MemoryOpener>(), std::vector<std::string>{kShard});
   EXPECT_EQ(find_index(none, kShard), nullptr);
   EXPECT_EQ(read_sample_count(none, index_url(kShard)), std::nullopt);
+}
+
+/// Counts how often the shard is opened.
+class ShardCount final : public io::Opener {
+ public:
+  testing::MemoryOpener files;
+  mutable int opens = 0;
+
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options) const override {
+    opens += url == kShard ? 1 : 0;
+    return files.open(url, options);
+  }
+};
+
+/// The keys of the first of two streams over a shard in front of whose samples `folder` lies.
+std::vector<std::string> keys_behind(const std::string& folder, ShardCount& opener) {
+  testing::TarBuilder tar;
+  tar.raw(folder);
+  for (const char* key : {"./a", "./b", "./c", "./d"})
+    tar.file(std::string(key) + ".cls", "1").file(std::string(key) + ".jpg", "picture");
+  opener.files.files[kShard] = tar.end().bytes();
+  opener.files.files[index_url(kShard)] =
+      detail::sealed(detail::index_text(build_index(opener.files, kShard)));
+  const StreamSpec spec{
+      .shards = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{kShard}),
+      .num_streams = 2,
+      .indexed = true,
+      .found = {.counts = std::make_shared<const std::vector<std::uint64_t>>(
+                    std::vector<std::uint64_t>{4})}};
+  FaultLedger ledger;
+  SampleStream stream(spec, opener, ledger);
+  std::vector<std::string> keys;
+  for (Sample sample; stream.next(sample);) keys.push_back(sample.key);
+  EXPECT_EQ(ledger.warnings(), 0U);
+  return keys;
+}
+
+// As `tar -c .` writes it. A piece begins at its first sample, which the index says when the shard
+// has been asked for already.
+TEST(IndexesAhead, AShardThatBeginsWithAFolderIsOpenedOnce) {
+  testing::TarBuilder folder, many;
+  folder.header({.name = "./", .type = '5'});
+  for (int i = 0; i < 200; ++i) many.header({.name = "d" + std::to_string(i) + "/", .type = '5'});
+  for (const auto& [front, opens] :
+       std::vector<std::pair<std::string, int>>{{"", 1}, {folder.bytes(), 1}, {many.bytes(), 2}}) {
+    ShardCount opener;
+    EXPECT_EQ(keys_behind(front, opener), (std::vector<std::string>{"./a", "./b"}));
+    EXPECT_EQ(opener.opens, opens) << front.size() << " bytes in front of the first sample";
+  }
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ class OpenedAhead final : public io::Opener {
   /// `opener` is borrowed. A fault is left to the open() that asks for the object.
   OpenedAhead(const io::Opener& opener, const std::string& url, const io::OpenOptions& options);
 
-  /// The source that was opened ahead, if it is what is asked for, and once. Throws: as the
-  /// opener's.
+  /// The source that was opened ahead, if it is what is asked for, or begins a little before it,
+  /// and once. Throws: as the opener's.
   std::unique_ptr<io::ByteSource> open(const std::string& url,
                                        const io::OpenOptions& options = {}) const override;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/local_path.h"
 #include "wds/parquet_shard.h"
 #include "wds/sample_counts.h"
 #include "wds/shard_index.h"
@@ -82,6 +83,7 @@ void PieceReader::open() {
     joiner_.emplace(*spec.found.joins, piece_.url, shared_->opener, spec.shard, &shared_->ledger);
   const io::Opener& opener = ahead_ ? *ahead_ : shared_->opener;
   reader_.emplace(opener, piece_.url, options);
+  on_disk_ = !by_row_ && !io::is_network_url(piece_.url) && !io::is_read_once(piece_.url);
 }
 
 // From afar, a shard that is read from its beginning is asked for together with its index.

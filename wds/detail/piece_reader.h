@@ -54,6 +54,9 @@ class PieceReader {
   void close();
 
   std::uint32_t shard() const { return shard_; }
+  /// Whether its samples can be read once more without a network, and without unpacking what is
+  /// before them.
+  bool can_read_again() const { return on_disk_ && !joiner_ && reader_ && !reader_->compressed(); }
   /// Whether it was read from its beginning and has given nothing.
   bool is_barren() const { return start_offset_ == 0 && !gave_; }
   /// Offset of the next sample, as far as is known.
@@ -82,7 +85,8 @@ class PieceReader {
   std::uint32_t shard_;
   ShardPiece piece_;
   std::uint64_t start_offset_;
-  bool by_row_;                              // a Parquet file, whose offsets are its rows' numbers
+  bool by_row_;           // a Parquet file, whose offsets are its rows' numbers
+  bool on_disk_ = false;  // a tar that can be opened again; known once it is open
   std::shared_ptr<const ShardIndex> index_;  // if usable
   std::unique_ptr<OpenedAhead> ahead_;       // of a distant shard; the reader borrows it
   std::optional<ShardReader> reader_;

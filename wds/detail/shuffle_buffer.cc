@@ -9,19 +9,34 @@
 namespace millrace::wds::detail {
 namespace {
 
+// Of the payloads in the buffers of all streams, and of one where there are many.
+constexpr std::size_t kMemoryBytes = std::size_t{512} << 20;
+constexpr std::size_t kLeastMemoryBytes = std::size_t{32} << 20;
+
+// A mix divides a buffer's bytes between its sets, and so its memory.
+std::size_t memory_of(const StreamSpec& spec) {
+  const auto streams = static_cast<std::size_t>(std::max(1, spec.num_streams));
+  const auto half = static_cast<std::size_t>(spec.shuffle.buffer_bytes / 2);
+  return std::max(kLeastMemoryBytes, std::min(kMemoryBytes / streams, half));
+}
+
 // Fields left out count too, or the order would depend on the choice of fields.
-std::size_t bytes_of(const Sample& sample) {
-  return sample.num_bytes() + static_cast<std::size_t>(sample.passed_bytes);
+std::size_t bytes_of(const BufferedSample& one) {
+  return one.sample.num_bytes() + static_cast<std::size_t>(one.sample.passed_bytes) +
+         (one.aside ? one.aside->num_bytes : 0);
 }
 
 }  // namespace
 
-ShuffleBuffer::ShuffleBuffer(const StreamSpec& spec)
+ShuffleBuffer::ShuffleBuffer(const StreamSpec& spec) : ShuffleBuffer(spec, memory_of(spec)) {}
+
+ShuffleBuffer::ShuffleBuffer(const StreamSpec& spec, std::size_t memory_bytes)
     : key_{.seed = spec.shuffle.seed,
            .epoch = spec.epoch,
            .stream = static_cast<std::uint32_t>(spec.stream),
            .purpose = kSampleShuffle},
-      options_(spec.shuffle) {
+      options_(spec.shuffle),
+      memory_bytes_(memory_bytes) {
   begin_pass();
 }
 
@@ -42,17 +57,19 @@ std::optional<std::size_t> ShuffleBuffer::next(const std::function<bool(Buffered
   held_.pop_back();
   refs_[place] = refs_.back();
   refs_.pop_back();
-  held_bytes_ -= bytes_of(picked.sample);
+  held_bytes_ -= bytes_of(picked);
+  bytes_in_memory_ -= picked.sample.num_bytes();
   return place;
 }
 
 void ShuffleBuffer::restore(std::vector<BufferedSample> held, std::uint64_t samples_in,
                             std::uint64_t samples_out) {
   held_ = std::move(held);
-  held_bytes_ = 0;
+  held_bytes_ = bytes_in_memory_ = 0;
   refs_.clear();
   for (const BufferedSample& one : held_) {
-    held_bytes_ += bytes_of(one.sample);
+    held_bytes_ += bytes_of(one);
+    bytes_in_memory_ += one.sample.num_bytes();
     refs_.push_back({one.shard, one.sample.offset});
   }
   if (webdataset_) webdataset_->replay(samples_in, samples_out);
@@ -61,7 +78,10 @@ void ShuffleBuffer::restore(std::vector<BufferedSample> held, std::uint64_t samp
 bool ShuffleBuffer::append(const std::function<bool(BufferedSample&)>& read) {
   BufferedSample one;
   if (!read(one)) return false;
-  held_bytes_ += bytes_of(one.sample);
+  held_bytes_ += bytes_of(one);
+  if (one.can_be_read_again && bytes_in_memory_ + one.sample.num_bytes() > memory_bytes_)
+    one.aside = set_aside(one.sample);
+  bytes_in_memory_ += one.sample.num_bytes();
   refs_.push_back({one.shard, one.sample.offset});
   held_.push_back(std::move(one));
   return true;

@@ -3,6 +3,9 @@
 // In millrace's order it is filled to its limits (samples and payload bytes), then returns the one
 // at a position drawn from (seed, epoch, stream, samples out). In WebDataset's order it follows
 // WebDatasetShuffle.
+//
+// Buffers: payloads up to a limit; those beyond it that can be read again are set aside
+// (set_aside.h), so that the order needs no memory for them.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "io/base/rng.h"
+#include "wds/detail/set_aside.h"
 #include "wds/detail/webdataset_shuffle.h"
 #include "wds/sample_stream.h"
 
@@ -20,15 +24,20 @@ namespace millrace::wds::detail {
 struct BufferedSample {
   Sample sample;
   std::uint32_t shard = 0;  ///< index into the stream's own list
+  bool can_be_read_again = false;
+  std::optional<SetAside> aside = {};  ///< then it has no fields
 };
 
 class ShuffleBuffer {
  public:
   explicit ShuffleBuffer(const StreamSpec& spec);
+  /// With another limit for the payloads that are in memory.
+  ShuffleBuffer(const StreamSpec& spec, std::size_t memory_bytes);
 
-  /// Gathers samples from `read` (false at the end) and picks the stream's `index`-th. Returns its
-  /// place, which the last one takes; nullopt at the end. Throws: Exhausted if WebDataset's order,
-  /// which has no byte limit of its own, exceeds buffer_bytes, and as `read`.
+  /// Gathers samples from `read` (false at the end) and picks the stream's `index`-th, which may be
+  /// set aside. Returns its place, which the last one takes; nullopt at the end. Throws: Exhausted
+  /// if WebDataset's order, which has no byte limit of its own, exceeds buffer_bytes, and as
+  /// `read`.
   std::optional<std::size_t> next(const std::function<bool(BufferedSample&)>& read,
                                   std::uint64_t index, BufferedSample& picked);
 
@@ -46,6 +55,8 @@ class ShuffleBuffer {
   void restore(std::vector<BufferedSample> held, std::uint64_t samples_in,
                std::uint64_t samples_out);
   const std::vector<BufferedSample>& held() const { return held_; }
+  /// Of the payloads that are not set aside.
+  std::size_t bytes_in_memory() const { return bytes_in_memory_; }
   /// Where held() came from: close together, as positions are taken often.
   const std::vector<StreamPosition::SampleRef>& refs() const { return refs_; }
 
@@ -62,6 +73,8 @@ class ShuffleBuffer {
   std::vector<BufferedSample> held_;
   std::vector<StreamPosition::SampleRef> refs_;
   std::size_t held_bytes_ = 0;
+  std::size_t memory_bytes_;
+  std::size_t bytes_in_memory_ = 0;
 };
 
 }  // namespace millrace::wds::detail

@@ -75,11 +75,28 @@ void HttpLoop::run(const std::stop_token& stop) {
     int active = 0;
     curl_multi_perform(multi_.get(), &active);
     collect_finished();
-    for (const auto& transfer : running_) transfer->announce();
     break_off_overdue();
-    const milliseconds wait = running_.empty() ? kIdle : kCheckEvery;
-    curl_multi_poll(multi_.get(), nullptr, 0, static_cast<int>(wait.count()), nullptr);
+    await_sockets(stop);
   }
+}
+
+// A reader is not woken for the little that one look at its socket brings while more is there.
+void HttpLoop::await_sockets(const std::stop_token& stop) {
+  int ready = 0;
+  curl_multi_poll(multi_.get(), nullptr, 0, 0, &ready);
+  if (ready > 0) {
+    for (const auto& transfer : running_) transfer->announce_if_still();
+    return;
+  }
+  for (const auto& transfer : running_) transfer->announce();
+  if (stop.stop_requested() || has_wishes()) return;  // the look has taken their wake-up
+  const milliseconds wait = running_.empty() ? kIdle : kCheckEvery;
+  curl_multi_poll(multi_.get(), nullptr, 0, static_cast<int>(wait.count()), nullptr);
+}
+
+bool HttpLoop::has_wishes() {
+  MutexLock lock(mutex_);
+  return !wishes_.empty();
 }
 
 void HttpLoop::grant_wishes() {

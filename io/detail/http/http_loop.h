@@ -36,6 +36,8 @@ class HttpLoop {
 
   void wish(Wish what, std::shared_ptr<HttpTransfer> transfer);
   void run(const std::stop_token& stop);
+  void await_sockets(const std::stop_token& stop);
+  bool has_wishes();
   void grant_wishes();
   void grant(Wish what, const std::shared_ptr<HttpTransfer>& transfer);
   void collect_finished();

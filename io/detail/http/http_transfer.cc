@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 
 // A reader that waits longer logs it.
 constexpr milliseconds kLongWait{2'000};
-// A waiting reader is woken once this much has arrived, or for whatever is there when the loop has
-// drained the sockets: a wake-up for each of libcurl's 16 KiB pieces would cost more than copying
+// A waiting reader is woken once this much has arrived, or for whatever is there when its socket is
+// drained: a wake-up for each of libcurl's 16 KiB pieces would cost more than copying
 // them.
 constexpr std::size_t kWorthWaking = std::size_t{256} << 10;
 // libcurl hands over at most CURL_MAX_WRITE_SIZE at once; a smaller buffer would pause forever.
@@ -215,14 +215,24 @@ std::optional<HttpHead> HttpTransfer::wait_for_head(const std::stop_token& stop)
   return head_;
 }
 
+// What comes while the reader waits is copied into its memory, under the lock: the reader goes on
+// only once that is done.
 std::size_t HttpTransfer::read(std::span<std::byte> into, const std::stop_token& stop) {
   std::span<const std::byte> run;
   {
     MutexLock lock(mutex_);
-    wanted_ = std::min(into.size(), kWorthWaking);
-    wait(lock, stop,
-         [this]() MILLRACE_REQUIRES(mutex_) { return ring_.size() > 0 || end_.has_value(); });
-    wanted_ = 0;
+    if (ring_.size() == 0) {
+      room_ = into;
+      wanted_ = std::min(into.size(), kWorthWaking);
+      try {
+        wait(lock, stop,
+             [this]() MILLRACE_REQUIRES(mutex_) { return has_data() || end_.has_value(); });
+      } catch (...) {
+        take_back_room();
+        throw;
+      }
+      if (const std::size_t got = take_back_room()) return got;
+    }
     if (ring_.size() == 0) return 0;
     run = ring_.filled_run(into.size());
   }
@@ -230,6 +240,12 @@ std::size_t HttpTransfer::read(std::span<std::byte> into, const std::stop_token&
   MutexLock lock(mutex_);
   ring_.taken(run.size());
   return run.size();
+}
+
+std::size_t HttpTransfer::take_back_room() {
+  room_ = {};
+  wanted_ = 0;
+  return std::exchange(handed_, 0);
 }
 
 std::string HttpTransfer::error_text(const std::stop_token& stop) {
@@ -311,7 +327,13 @@ void HttpTransfer::go_on() { curl_easy_pause(easy_.get(), CURLPAUSE_CONT); }
 
 void HttpTransfer::announce() {
   MutexLock lock(mutex_);
-  if (wanted_ > 0 && ring_.size() > 0) changed_.notify_one();
+  if (wanted_ > 0 && has_data()) changed_.notify_one();
+}
+
+void HttpTransfer::announce_if_still() {
+  MutexLock lock(mutex_);
+  const bool still = std::exchange(seen_, received_) == received_;
+  if (still && wanted_ > 0 && has_data()) changed_.notify_one();
 }
 
 void HttpTransfer::finish(CURLcode code) {
@@ -413,8 +435,21 @@ std::size_t HttpTransfer::take_body(std::span<const std::byte> data) {
       return CURL_WRITEFUNC_PAUSE;
     }
   }
-  push(data);
+  push(data.subspan(hand_to_reader(data)));
   return data.size();
+}
+
+// How much of `data` went to a reader that waits, which is nothing while the ring has bytes that
+// come before.
+std::size_t HttpTransfer::hand_to_reader(std::span<const std::byte> data) {
+  MutexLock lock(mutex_);
+  const std::size_t bytes = ring_.size() > 0 ? 0 : std::min(data.size(), room_.size() - handed_);
+  if (bytes == 0) return 0;
+  std::copy_n(data.begin(), bytes, room_.begin() + static_cast<std::ptrdiff_t>(handed_));
+  handed_ += bytes;
+  count(bytes);
+  if (handed_ >= wanted_) changed_.notify_one();
+  return bytes;
 }
 
 void HttpTransfer::push(std::span<const std::byte> data) {
@@ -428,10 +463,14 @@ void HttpTransfer::push(std::span<const std::byte> data) {
     data = data.subspan(run.size());
     MutexLock lock(mutex_);
     ring_.filled(run.size());
-    received_ += run.size();
-    times_.whole = Clock::system().now() - asked_at_;
+    count(run.size());
     if (wanted_ > 0 && ring_.size() >= wanted_) changed_.notify_one();
   }
+}
+
+void HttpTransfer::count(std::size_t bytes) {
+  received_ += bytes;
+  times_.whole = Clock::system().now() - asked_at_;
 }
 
 }  // namespace millrace::io::detail

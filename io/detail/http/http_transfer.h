@@ -1,14 +1,15 @@
 // HttpTransfer: one request and its response, shared by the event loop that receives it and the
 // reader that consumes it.
 //
-// The loop's thread fills a ring buffer from libcurl's callbacks. When it is full the transfer
-// pauses, and continues once the reader has taken enough (HttpLoop::resume). Of the body of an
-// error response the first 64 KiB are kept, for what they say about the refusal.
+// From libcurl's callbacks the loop's thread fills the memory of a reader that waits, and otherwise
+// a ring buffer. When that is full the transfer pauses, and continues once the reader has taken
+// enough (HttpLoop::resume). Of the body of an error response the first 64 KiB are kept, for what
+// they say about the refusal.
 //
 // A request body is read on the loop's thread.
 //
 // Threads: the reader's members from one thread, the loop's from the loop's thread. Buffers:
-// HttpOptions::buffer_bytes; a reader that keeps up touches only its first pages.
+// HttpOptions::buffer_bytes; a reader that keeps up does not touch them.
 #pragma once
 
 #include <chrono>
@@ -124,6 +125,8 @@ class HttpTransfer {
   void go_on();
   /// Wakes a reader that waits for data, if there is any.
   void announce();
+  /// The same, if nothing has come since the last call.
+  void announce_if_still();
   /// Why the transfer must be aborted now; nullopt while it may continue.
   std::optional<TransferEnd> overdue();
   void finish(CURLcode code);
@@ -143,7 +146,11 @@ class HttpTransfer {
   std::optional<TransferEnd> overdue_to_connect(Clock::TimePoint now);
   void take_header(std::string_view line);
   std::size_t take_body(std::span<const std::byte> data);
+  std::size_t hand_to_reader(std::span<const std::byte> data);
   void push(std::span<const std::byte> data);
+  void count(std::size_t bytes) MILLRACE_REQUIRES(mutex_);
+  bool has_data() const MILLRACE_REQUIRES(mutex_) { return handed_ > 0 || ring_.size() > 0; }
+  std::size_t take_back_room() MILLRACE_REQUIRES(mutex_);
   template <typename Ready>
   void wait(MutexLock& lock, const std::stop_token& stop, Ready ready) MILLRACE_REQUIRES(mutex_);
   std::string awaited() const MILLRACE_REQUIRES(mutex_);
@@ -158,9 +165,10 @@ class HttpTransfer {
   CurlList headers_;
   char error_text_[CURL_ERROR_SIZE] = {};
 
-  // Used only on the loop's thread: bytes sent, the socket of a new connection, and state of
-  // overdue().
+  // Used only on the loop's thread: bytes sent, bytes received at the last look, the socket of a
+  // new connection, and state of overdue().
   std::uint64_t sent_ = 0;
+  std::uint64_t seen_ = 0;
   curl_socket_t socket_ = CURL_SOCKET_BAD;
   std::optional<Clock::TimePoint> started_;
   std::optional<Clock::TimePoint> asked_;
@@ -171,6 +179,9 @@ class HttpTransfer {
   std::condition_variable_any changed_;
   HttpHead head_ MILLRACE_GUARDED_BY(mutex_);
   RingBuffer ring_ MILLRACE_GUARDED_BY(mutex_);
+  // The memory of a reader that waits, and how much of it is filled.
+  std::span<std::byte> room_ MILLRACE_GUARDED_BY(mutex_);
+  std::size_t handed_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::optional<TransferEnd> end_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t received_ MILLRACE_GUARDED_BY(mutex_) = 0;
   ResponseTimes times_ MILLRACE_GUARDED_BY(mutex_);
