@@ -173,11 +173,15 @@ std::string help(const StructType& type) {
 }
 
 std::string help(const Table& table) {
-  constexpr std::size_t kColumn = 15;
+  constexpr std::size_t kIndent = 2;
+  std::size_t width = 13;
+  for (const std::string& word : table.words()) width = std::max(width, word.size() + 1);
   std::string lines;
-  for (const Component& one : table.all())
-    lines += fmt::format("  {:<13}{}\n", one.type().name().word,
-                         wrapped(std::string(one.type().name().sentence), kColumn, kColumn));
+  for (const Component& one : table.all()) {
+    const ComponentName& name = one.type().name();
+    lines += fmt::format("  {:<{}}{}\n", name.word, width,
+                         wrapped(std::string(name.sentence), kIndent + width, kIndent + width));
+  }
   return lines;
 }
 
