@@ -233,6 +233,7 @@ nb::object bind_base(nb::module_& module, const decode::TransformTable& table) {
         return !other.is_none() && nb::try_cast(other, same) && self.transform == same->transform;
       },
       nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+  base.def_prop_ro("_call", [](const TransformObject& self) { return text(self.transform); });
   base.def("__getstate__", [](const TransformObject& self) { return json_text(self.transform); });
   base.def("__setstate__", [&table](TransformObject& self, const std::string& state) {
     new (&self)

@@ -15,6 +15,7 @@
 #include "io/base/fault_text.h"
 #include "io/base/suggest.h"
 #include "io/base/text.h"
+#include "tools/component_list.h"
 #include "tools/component_option.h"
 #include "tools/config_file.h"
 #include "tools/help.h"
@@ -135,6 +136,7 @@ std::string help_topic(std::span<const std::string> words) {
 std::string help_on(const std::string& topic, std::span<const Table* const> tables,
                     const CLI::App& app) {
   if (topic == "aliases") return alias_help(app);
+  if (topic == "components") return component_list(tables);
   std::string text = option_help(app, topic);
   if (const std::string known = known_option_name(app, topic); text.empty() && !known.empty())
     text = option_help(app, known);

@@ -8,6 +8,7 @@
 #include "trainer/detail/collectives/processes.h"
 #include "trainer/detail/loop/checkpoint_replicas.h"
 #include "trainer/detail/loop/feed_pass.h"
+#include "trainer/meter.h"
 #include "trainer/same_data.h"
 
 namespace millrace::trainer {
@@ -39,7 +40,7 @@ EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
   result.values = detail::measures_of(input.objective, sums.all, sums.all_records);
   check_measured(processes, options.weights,
                  detail::non_finite_text(sums.non_finite, result.samples, result.values));
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

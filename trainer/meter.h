@@ -1,4 +1,4 @@
-// Meters: the running mean weighted by valid samples, and the rate of samples.
+// Meters: the running mean weighted by valid samples, the rate of samples, and seconds.
 //
 // Threads: as a value.
 #pragma once
@@ -7,6 +7,10 @@
 #include <cstdint>
 
 namespace millrace::trainer {
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 /// {value, average, sum, count}: `value` is the mean of the last add().
 class AverageMeter {

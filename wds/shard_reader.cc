@@ -5,11 +5,11 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
-#include "wds/detail/group_reader.h"
 #include "wds/detail/header_blocks.h"
 #include "wds/detail/index_check.h"
 #include "wds/detail/listed_reader.h"
 #include "wds/detail/parquet_reader.h"
+#include "wds/detail/sample_assembler.h"
 #include "wds/parquet_shard.h"
 #include "wds/shard_index.h"
 
@@ -60,9 +60,9 @@ struct ShardReader::State {
   const io::Opener& opener;
   ShardOptions options;
   std::shared_ptr<const std::string> url;
-  std::optional<detail::ParquetReader> rows;  // of a Parquet file; then nothing below is used
-  std::optional<detail::GroupReader> group;   // null after a failed open
-  TarWarnings before;                         // of earlier readers
+  std::optional<detail::ParquetReader> rows;     // of a Parquet file; then nothing below is used
+  std::optional<detail::SampleAssembler> group;  // null after a failed open
+  TarWarnings before;                            // of earlier readers
   // Only with an index:
   std::optional<detail::ListedReader> by_index;  // as long as all is as the index lists it
   bool plain = false;                            // as far as known, so that it may be read that way

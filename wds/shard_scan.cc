@@ -18,7 +18,7 @@
 #include "io/base/thread_annotations.h"
 #include "io/base/threads.h"
 #include "io/local_path.h"
-#include "wds/detail/group_reader.h"
+#include "wds/detail/sample_assembler.h"
 #include "wds/detail/scan_cache.h"
 #include "wds/detail/scan_mark.h"
 #include "wds/parquet_shard.h"
@@ -95,10 +95,10 @@ class HeaderScan {
       : group_(opener, std::make_shared<const std::string>(url), for_headers(options)) {}
 
   bool next(Sample& sample) { return group_.next(sample); }
-  detail::GroupReader& group() { return group_; }
+  detail::SampleAssembler& group() { return group_; }
 
  private:
-  detail::GroupReader group_;
+  detail::SampleAssembler group_;
 };
 
 IndexedSample entry_of(const Sample& sample, const std::vector<detail::PassedMember>& members) {

@@ -53,7 +53,7 @@ from millrace.pipeline import Field, Pipeline
 from millrace.program import Page, Picture, ProgramError, train, view, view_html
 from millrace.shard_writer import ShardWriter
 from millrace.tokens import Tokens
-from millrace import transforms
+from millrace import components, transforms
 from millrace.transforms import *  # noqa: F403
 
 __version__ = "0.1.0"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
 from millrace._gradient_state import refuse_division
-from millrace.loader import Loader
+
+if TYPE_CHECKING:
+    from millrace.loader import Loader
 
 
 class BatchDataset(IterableDataset[Any]):

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from millrace._calls import is_call, text_of
 from millrace._drawing import png_of
 from millrace._overloads import overload
 from millrace.errors import NotFoundError
@@ -49,6 +50,10 @@ def words_of(options: dict[str, Any]) -> list[str]:
             continue
         if value is True:
             words.append(option)
+        elif is_call(value):
+            words.append(f"{option}={text_of(value)}")
+        elif isinstance(value, list | tuple) and value and all(map(is_call, value)):
+            words.append(f"{option}={', '.join(map(text_of, value))}")
         elif isinstance(value, list | tuple):
             words += [option, *map(str, value)]
         else:
@@ -64,9 +69,10 @@ def train(spec: Spec, **options: Any) -> Iterator[dict[str, Any]]:
     ...         print(event["epoch"], event["train_loss"])
 
     ``options`` are the command's, with underscores (``millrace train --help``): ``True`` gives an
-    option without a value, a list one with several. What the program says to people goes to
-    standard error. A loop that is left early ends the training as SIGTERM does: it saves a
-    checkpoint if there is a run folder. Raises ProgramError if the program fails.
+    option without a value, a list one with several. What has a name and parameters is text or an
+    object of ``millrace.components``: ``optimizer="sgd(0.1)"`` or ``SGD(0.1)``. What the program
+    says to people goes to standard error. A loop that is left early ends the training as SIGTERM
+    does: it saves a checkpoint if there is a run folder. Raises ProgramError if the program fails.
     """
     return events(["train", *_specs(spec), *words_of(options), "--json"])
 

@@ -1,10 +1,12 @@
-"""The program as a child, and the types that the package tells."""
+"""The program as a child, its components as classes, and the types that the package tells."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -18,18 +20,26 @@ import pytest
 
 import millrace as mr
 from conftest import make_shards
-from millrace import _core
+from millrace import _core, components
+from millrace._calls import text_of
 from millrace.program import words_of
 
 
 def test_training_yields_its_events(tmp_path: Path) -> None:
     spec = make_shards(tmp_path, 60, 30)
-    options = {"model": "lenet", "epochs": 1, "batch_size": 20, "run_dir": tmp_path / "run"}
+    options = {"model": components.LeNet(), "epochs": 1, "batch_size": 20,
+               "optimizer": components.SGD(0.02, groups=[{"parameters": "fc", "rate": 2}]),
+               "augment": [mr.RandomErasing(area=(0.1, 0.2)), mr.RandomHorizontalFlip()],
+               "run_dir": tmp_path / "run"}  # fmt: skip
     events = list(mr.train(spec, val=[spec], **options))
     assert events[-1]["event"] == "end"
     (epoch,) = (event for event in events if event["event"] == "epoch")
     assert epoch["train_samples"] == epoch["val_samples"] == 60
-    assert (tmp_path / "run").is_dir()
+    said = json.loads((tmp_path / "run" / "config.json").read_text())["options"]
+    assert said["model"] == "lenet" and said["optimizer"].startswith("sgd(lr=0.02, momentum=0.9,")
+    assert "groups=[group(parameters=fc, rate=2, " in said["optimizer"]
+    assert said["augment"].startswith("erase(p=0.5, area=0.1..0.2,")
+    assert ", hflip(p=0.5, " in said["augment"]
 
 
 def children() -> set[str]:
@@ -69,6 +79,33 @@ def test_a_failure_has_its_status(tmp_path: Path, capfd: pytest.CaptureFixture[s
 def test_options_are_the_commands_words() -> None:
     options = {"batch_size": 8, "drop_last": True, "partial": False, "seed": None, "val": ["a", 1]}
     assert words_of(options) == ["--batch-size=8", "--drop-last", "--val", "a", "1"]
+
+
+def test_components_are_the_programs() -> None:
+    lines = subprocess.check_output(
+        [os.environ["MILLRACE_PROGRAM"], "train", "--help", "components"], text=True
+    )
+    for line in map(json.loads, lines.splitlines()):
+        kind = getattr(mr if line["kind"] == "transform" else components, line["python"])
+        assert kind.__doc__.startswith(line["sentence"])
+        if line["kind"] != "transform":
+            fields = [field["name"] for field in line["fields"]]
+            assert list(inspect.signature(kind).parameters) == fields
+    assert {"AdamW", "Cosine", "CrossEntropy", "ResNet50", "Classify"} < set(dir(components))
+
+
+def test_components_are_values() -> None:
+    rule = components.SGD(0.1, nesterov=True)
+    assert repr(rule) == "SGD(lr=0.1, nesterov=True)" and rule.momentum == 0.9
+    assert rule == pickle.loads(pickle.dumps(rule)) and rule != components.SGD(0.1)
+    assert text_of(rule) == "sgd(lr=0.1, nesterov=true)"
+    assert text_of({"name": 'a "b"', "of": [None, 0.5]}) == '{name="a \\"b\\"", of=[none, 0.5]}'
+    with pytest.raises(TypeError, match="SGD.*momentun"):
+        components.SGD(momentun=0.9)
+    with pytest.raises(AttributeError, match="SGD has no 'betas'"):
+        rule.betas  # noqa: B018
+    with pytest.raises(AttributeError, match="there is no SGG; there are SGD"):
+        components.SGG  # noqa: B018
 
 
 def test_the_package_is_the_program_too() -> None:

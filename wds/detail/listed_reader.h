@@ -1,8 +1,9 @@
 // ListedReader: reads the samples of a plain tar where its index lists them.
 //
-// A GroupReader finds out what comes next; here the index says so. So a header is only compared
+// A SampleAssembler finds out what comes next; here the index says so. So a header is only compared
 // with what is listed (CRC-32, name, size), and a sample's bytes come in one read, into one
-// allocation. What is not plain, or not as listed, is left to a GroupReader, which says what it is.
+// allocation. What is not plain, or not as listed, is left to a SampleAssembler, which says what it
+// is.
 //
 // Buffers: that of its tape, and one sample. Threads: one at a time.
 #pragma once
@@ -27,7 +28,8 @@ class ListedReader {
  public:
   enum class Outcome {
     kRead,
-    kNotPlain,  ///< headers that only a GroupReader reads, or members that the index does not list
+    kNotPlain,  ///< headers that only a SampleAssembler reads, or members that the index does not
+                ///< list
     kDiffers,   ///< damage, of the shard or of its index
   };
 

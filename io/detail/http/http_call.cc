@@ -23,8 +23,8 @@ HttpAnswer try_until_answered(HttpClient& client, const HttpTarget& target, cons
   Backoff backoff(client.options.retry, client.budget);
   backoff.begin(clock.now());
   for (int unknown = 0;;) {
-    HttpExchange exchange(client, target,
-                          ask_for(what, what.once ? what.once : backoff.left(clock.now())), stop);
+    HttpExchange exchange(
+        client, target, request_for(what, what.once ? what.once : backoff.left(clock.now())), stop);
     HttpAnswer answer{.unknown_tries = unknown};
     const std::optional<HttpFault> fault = take_answer(exchange, what, stop, answer);
     if (!fault) return answer;
@@ -36,18 +36,18 @@ HttpAnswer try_until_answered(HttpClient& client, const HttpTarget& target, cons
 
 }  // namespace
 
-HttpAsk ask_for(const HttpCall& what, std::optional<Clock::Duration> limit) {
+HttpRequest request_for(const HttpCall& what, std::optional<Clock::Duration> limit) {
   const bool sends = what.method == "PUT" || what.method == "POST" || !what.body.empty();
-  HttpAsk ask{.method = what.method,
-              .header_lines = what.header_lines,
-              .body_sha256 = what.body_sha256,
-              .limit = limit};
-  if (!sends) return ask;
-  ask.body = memory_body(what.body);
+  HttpRequest request{.method = what.method,
+                      .header_lines = what.header_lines,
+                      .body_sha256 = what.body_sha256,
+                      .limit = limit};
+  if (!sends) return request;
+  request.body = memory_body(what.body);
   // Our bodies are small enough to be sent again: not waiting for "100 Continue" saves a round
   // trip.
-  ask.header_lines.emplace_back("Expect:");
-  return ask;
+  request.header_lines.emplace_back("Expect:");
+  return request;
 }
 
 std::optional<HttpFault> take_answer(HttpExchange& exchange, const HttpCall& what,

@@ -44,7 +44,7 @@ HttpAnswer call(HttpClient& client, const HttpTarget& target, const HttpCall& wh
                 const std::stop_token& stop);
 
 /// What call() sends.
-HttpAsk ask_for(const HttpCall& what, std::optional<Clock::Duration> limit);
+HttpRequest request_for(const HttpCall& what, std::optional<Clock::Duration> limit);
 /// The answer to what was sent, or the fault. Throws: Exhausted, Cancelled.
 std::optional<HttpFault> take_answer(HttpExchange& exchange, const HttpCall& what,
                                      const std::stop_token& stop, HttpAnswer& answer);

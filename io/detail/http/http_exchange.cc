@@ -118,13 +118,11 @@ void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& bac
   }
 }
 
-HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target, HttpAsk ask,
+HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target, HttpRequest request,
                            const std::stop_token& stop)
-    : client_(client),
-      name_(target.name),
-      url_(target.url),
-      signer_(target.signer),
-      ask_(std::move(ask)) {
+    : client_(client), request_(std::move(request)), signer_(target.signer) {
+  request_.name = target.name;
+  request_.url = target.url;
   sign(stop);
   send();
 }
@@ -132,10 +130,10 @@ HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target, HttpAsk
 void HttpExchange::sign(const std::stop_token& stop) {
   if (!signer_) return;
   secret_ = signer_->sign(client_,
-                          {.method = ask_.method,
-                           .url = url_,
-                           .header_lines = ask_.header_lines,
-                           .body_sha256 = ask_.body_sha256},
+                          {.method = request_.method,
+                           .url = request_.url,
+                           .header_lines = request_.header_lines,
+                           .body_sha256 = request_.body_sha256},
                           stop);
 }
 
@@ -148,13 +146,7 @@ void HttpExchange::drop() {
 }
 
 void HttpExchange::send() {
-  HttpRequest request{.method = ask_.method,
-                      .url = url_,
-                      .name = name_,
-                      .header_lines = ask_.header_lines,
-                      .body = ask_.body,
-                      .own_connection = ask_.own_connection,
-                      .limit = ask_.limit};
+  HttpRequest request = request_;
   request.header_lines.insert(request.header_lines.end(), secret_.lines.begin(),
                               secret_.lines.end());
   error_code_.reset();
@@ -189,7 +181,7 @@ HttpFault HttpExchange::refusal(const std::stop_token& stop) {
 HttpFault HttpExchange::transport_fault(const TransferEnd& end) const {
   HttpFault fault{.error = Error(ErrorCode::kIo, end.message), .retry = end.retry};
   if (end.stalled) fault.how.least_progress = slowest_window(client_.options);
-  if (end.unresolved && !client_.servers.has_answered(url_)) {
+  if (end.unresolved && !client_.servers.has_answered(request_.url)) {
     fault.how.patience = client_.options.resolve_timeout;
   }
   return fault;
@@ -200,15 +192,15 @@ std::optional<HttpFault> HttpExchange::wait_for_head(const std::stop_token& stop
     if (refused_redirect_) return std::exchange(refused_redirect_, std::nullopt);
     std::optional<HttpHead> head = transfer_->wait_for_head(stop);
     if (!head) return transport_fault(transfer_->wait_for_end(stop));
-    client_.servers.answered(url_);
+    client_.servers.answered(request_.url);
     if (const auto round_trip = transfer_->round_trip())
-      client_.servers.measured(url_, *round_trip);
+      client_.servers.measured(request_.url, *round_trip);
     head_ = *std::move(head);
     if (may_sign_again(stop)) {
       drop();
       sign(stop);
       send();
-    } else if (!is_redirect(head_, ask_.method)) {
+    } else if (!is_redirect(head_, request_.method)) {
       return std::nullopt;
     } else if (auto fault = follow()) {
       return fault;
@@ -220,8 +212,8 @@ void HttpExchange::advance() {
   const long status = transfer_->status();
   if (status < 300 || status > 399 || refused_redirect_) return;
   head_ = transfer_->head();
-  if (!is_redirect(head_, ask_.method)) return;
-  client_.servers.answered(url_);
+  if (!is_redirect(head_, request_.method)) return;
+  client_.servers.answered(request_.url);
   refused_redirect_ = follow();
 }
 
@@ -231,22 +223,22 @@ std::optional<HttpFault> HttpExchange::follow() {
   }
   const std::string location(head_.field("location"));
   if (location.empty()) return final_fault("a redirect without a Location" + region_hint(head_));
-  const std::string target = resolve_url(url_, location);
+  const std::string target = resolve_url(request_.url, location);
   const std::string scheme = url_scheme(target);
   if (scheme != "http" && scheme != "https") {
     return final_fault("a redirect to " + printable_url(target) + ", which is not http(s)");
   }
-  if (scheme == "http" && url_scheme(url_) == "https") {
+  if (scheme == "http" && url_scheme(request_.url) == "https") {
     return final_fault("a redirect from https to http is refused");
   }
   // Once dropped they stay dropped, even if a later redirect leads back to the first host: another
   // host in the chain must not choose what our credentials open.
-  if (!same_origin(url_, target)) {
+  if (!same_origin(request_.url, target)) {
     secret_ = {};
     signer_ = nullptr;
   }
   drop();
-  url_ = target;
+  request_.url = target;
   send();
   return std::nullopt;
 }

@@ -53,25 +53,11 @@ struct HttpFault {
 void wait_for_next_try(HttpClient& client, const std::string& name, Backoff& backoff,
                        const HttpFault& fault, const std::stop_token& stop);
 
-/// What is asked of a target.
-struct HttpAsk {
-  std::string method = "GET";
-  /// Sent to every host along the redirects; the target's secret lines go only to its own.
-  std::vector<std::string> header_lines = {};
-  std::optional<HttpBody> body = {};
-  /// SHA-256 of the body in hex, for stores that sign it.
-  std::string body_sha256 = {};
-  /// As in HttpRequest.
-  bool own_connection = false;
-  /// Shortens the time limits of each request.
-  std::optional<Clock::Duration> limit = {};
-};
-
 class HttpExchange {
  public:
   /// Sends the request at once, unless the signer has to wait for credentials first, which `stop`
   /// ends. Throws: as Signer::sign().
-  HttpExchange(HttpClient& client, const HttpTarget& target, HttpAsk ask,
+  HttpExchange(HttpClient& client, const HttpTarget& target, HttpRequest request,
                const std::stop_token& stop);
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
@@ -84,7 +70,7 @@ class HttpExchange {
   void advance();
   const HttpHead& head() const { return head_; }
   /// To the server of the final response and back; 0 while it is unknown.
-  Clock::Duration round_trip() const { return client_.servers.round_trip(url_); }
+  Clock::Duration round_trip() const { return client_.servers.round_trip(request_.url); }
   const HttpTransfer& transfer() const { return *transfer_; }
   /// As HttpTransfer::wait_until().
   bool wait_until(HttpTransfer::Awaited what, Clock::TimePoint until, const std::stop_token& stop) {
@@ -107,10 +93,8 @@ class HttpExchange {
   HttpFault transport_fault(const TransferEnd& end) const;
 
   HttpClient& client_;
-  std::string name_;
-  std::string url_;
+  HttpRequest request_;
   std::shared_ptr<Signer> signer_;  // null once a redirect led to another host
-  HttpAsk ask_;
   SecretLines secret_;
   bool signed_again_ = false;
   std::shared_ptr<HttpTransfer> transfer_;

@@ -242,9 +242,9 @@ std::unique_ptr<HttpExchange> HttpSource::request(std::string range, Connection 
   }
   return std::make_unique<HttpExchange>(
       *client_, target_,
-      HttpAsk{.header_lines = std::move(lines),
-              .own_connection = connection == Connection::kOwn,
-              .limit = backoff_.left(client_->options.clock->now())},
+      HttpRequest{.header_lines = std::move(lines),
+                  .own_connection = connection == Connection::kOwn,
+                  .limit = backoff_.left(client_->options.clock->now())},
       stop_);
 }
 

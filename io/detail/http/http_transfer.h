@@ -50,12 +50,14 @@ HttpBody memory_body(Bytes content);
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;
-  /// The printable url.
-  std::string name = {};
-  /// Complete lines: "Range: bytes=5-".
+  std::string url = {};   ///< HttpExchange sets it: its target's, then those of redirects
+  std::string name = {};  ///< the target's, which messages show; HttpExchange sets it
+  /// Complete lines: "Range: bytes=5-". They go to every host along the redirects; the target's
+  /// secret lines only to its own.
   std::vector<std::string> header_lines = {};
   std::optional<HttpBody> body = {};
+  /// SHA-256 of the body in hex, for stores that sign it.
+  std::string body_sha256 = {};
   /// HTTP/1.1, and so a connection that no other request in flight shares.
   bool own_connection = false;
   /// Shortens the options' time limits for resolving, connecting and the first byte.

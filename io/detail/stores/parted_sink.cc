@@ -39,7 +39,7 @@ class Flight {
     PartedUpload::Request request = upload_.request(part_);
     call_ = std::move(request.call);
     exchange_ = std::make_unique<HttpExchange>(client_, request.target,
-                                               ask_for(call_, backoff_.left(now())), stop_);
+                                               request_for(call_, backoff_.left(now())), stop_);
   }
 
   std::optional<HttpFault> try_once() {

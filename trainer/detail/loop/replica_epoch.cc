@@ -35,7 +35,7 @@ void ReplicaEpoch::run() {
     throw;
   }
   totals_.stopped = stop_ || input_failed_;
-  totals_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  totals_.seconds = seconds_since(start);
 }
 
 // Keeps the finished steps' state, if there is one.

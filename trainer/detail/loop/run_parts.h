@@ -4,8 +4,6 @@
 // epoch's steps, RunEvaluation the measures; FitRun owns what is here and calls them in order.
 #pragma once
 
-#include <chrono>
-
 #include "trainer/detail/collectives/processes.h"
 #include "trainer/detail/loop/replica_group.h"
 #include "trainer/detail/loop/run_output.h"
@@ -25,9 +23,5 @@ struct RunParts {
   ReplicaGroup& group;
   RunWeights& weights;
 };
-
-inline double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace millrace::trainer::detail

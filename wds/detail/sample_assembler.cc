@@ -1,4 +1,4 @@
-#include "wds/detail/group_reader.h"
+#include "wds/detail/sample_assembler.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +7,8 @@
 #include "wds/member_name.h"
 
 namespace millrace::wds::detail {
-GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
-                         const ShardOptions& options)
+SampleAssembler::SampleAssembler(const io::Opener& opener, std::shared_ptr<const std::string> url,
+                                 const ShardOptions& options)
     : opener_(opener), options_(options), url_(std::move(url)) {
   options_.tar.lenient = options_.lenient;
   try {
@@ -23,21 +23,22 @@ GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::st
   }
 }
 
-GroupReader::GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
-                         const ShardOptions& options, std::unique_ptr<io::ByteSource> source)
+SampleAssembler::SampleAssembler(const io::Opener& opener, std::shared_ptr<const std::string> url,
+                                 const ShardOptions& options,
+                                 std::unique_ptr<io::ByteSource> source)
     : opener_(opener), options_(options), url_(std::move(url)), known_plain_(options.offset > 0) {
   options_.tar.lenient = options_.lenient;
   tar_ = std::make_unique<TarReader>(std::move(source), options_.tar, options_.offset);
 }
 
-std::uint64_t GroupReader::position() const {
+std::uint64_t SampleAssembler::position() const {
   if (!started_) return options_.offset;
   return pending_ && !skip_pending_ ? pending_->member.offset : tar_->position();
 }
 
 // Offsets in a compressed tar refer to the unpacked stream: read from the beginning and drop what
 // comes before.
-bool GroupReader::reopen_compressed() {
+bool SampleAssembler::reopen_compressed() {
   if (known_plain_) return false;
   auto source = opener_.open(*url_, {.stop = options_.stop});
   auto whole = std::make_unique<TarReader>(std::move(source), options_.tar);
@@ -47,7 +48,7 @@ bool GroupReader::reopen_compressed() {
 }
 
 // Sets pending_ to the next member that belongs to a sample, or to nullopt at the end.
-void GroupReader::advance() {
+void SampleAssembler::advance() {
   pending_.reset();
   for (Pending next; next_member(next);) {
     if (!counts(next) || !accept(next)) continue;
@@ -60,7 +61,7 @@ void GroupReader::advance() {
 }
 
 // Reads the next member of the tar; what is wrong with this member only becomes its `fault`.
-bool GroupReader::next_member(Pending& next) {
+bool SampleAssembler::next_member(Pending& next) {
   next.fault.reset();
   try {
     return tar_->next(next.member);
@@ -72,14 +73,14 @@ bool GroupReader::next_member(Pending& next) {
 }
 
 // Folders and special files are not fields and are ignored.
-bool GroupReader::counts(const Pending& next) {
+bool SampleAssembler::counts(const Pending& next) {
   return next.fault || next.member.kind == MemberKind::kFile ||
          next.member.kind == MemberKind::kHardLink;
 }
 
 // Whether the member belongs to a sample. Fills in its key and suffix, and checks its
 // name.
-bool GroupReader::accept(Pending& next) {
+bool SampleAssembler::accept(Pending& next) {
   std::string& path = next.member.name;
   if (is_metadata_member(path)) return false;
   if (options_.rename) path = options_.rename(path);
@@ -97,7 +98,7 @@ bool GroupReader::accept(Pending& next) {
   return true;
 }
 
-bool GroupReader::next(Sample& sample) {
+bool SampleAssembler::next(Sample& sample) {
   MILLRACE_CHECK(!broken_, "a broken shard cannot be read further");
   broken_ = true;  // until this call succeeds
   if (!std::exchange(started_, true)) {
@@ -111,7 +112,7 @@ bool GroupReader::next(Sample& sample) {
   return found;
 }
 
-void GroupReader::start() {
+void SampleAssembler::start() {
   try {
     advance();
   } catch (const Error& error) {
@@ -124,7 +125,7 @@ void GroupReader::start() {
   if (options_.offset > 0 && !pending_ && !tar_->compressed() && reopen_compressed()) advance();
 }
 
-void GroupReader::read_sample(Sample& sample) {
+void SampleAssembler::read_sample(Sample& sample) {
   begin(sample);
   const std::uint32_t archive = pending_->member.archive;
   do {
@@ -141,7 +142,7 @@ void GroupReader::read_sample(Sample& sample) {
 
 // With an index the index decides whether a sample is complete; without one, archive ends need
 // extra checks.
-void GroupReader::end_sample(const Sample& sample, std::uint32_t archive) {
+void SampleAssembler::end_sample(const Sample& sample, std::uint32_t archive) {
   if (options_.index) return;
   if (!pending_) check_whole(sample);
   if (pending_ && pending_->member.archive != archive) check_archive_end(sample);
@@ -149,7 +150,7 @@ void GroupReader::end_sample(const Sample& sample, std::uint32_t archive) {
     last_suffixes_ = suffixes_of(sample);
 }
 
-std::vector<std::string> GroupReader::suffixes_of(const Sample& sample) const {
+std::vector<std::string> SampleAssembler::suffixes_of(const Sample& sample) const {
   std::vector<std::string> suffixes;
   for (const Field& field : sample.fields) suffixes.push_back(field.suffix);
   for (const PassedMember& one : passed_) suffixes.push_back(one.member.suffix);
@@ -157,7 +158,7 @@ std::vector<std::string> GroupReader::suffixes_of(const Sample& sample) const {
   return suffixes;
 }
 
-void GroupReader::begin(Sample& sample) {
+void SampleAssembler::begin(Sample& sample) {
   sample.key = pending_->key;
   sample.url = url_;
   sample.offset = pending_->member.offset;
@@ -174,7 +175,7 @@ void GroupReader::begin(Sample& sample) {
              {.member = pending_->member.name, .offset = pending_->member.offset}));
 }
 
-void GroupReader::add_field(Sample& sample) {
+void SampleAssembler::add_field(Sample& sample) {
   if (pending_->fault) drop(*pending_->fault);
   const std::string& suffix = pending_->suffix;
   const bool passed = std::any_of(passed_.begin(), passed_.end(), [&](const PassedMember& one) {
@@ -192,13 +193,13 @@ void GroupReader::add_field(Sample& sample) {
                            .offset = target.offset});
 }
 
-bool GroupReader::is_wanted(const std::string& suffix) const {
+bool SampleAssembler::is_wanted(const std::string& suffix) const {
   const auto& wanted = options_.suffixes;
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), suffix) != wanted.end();
 }
 
 // Its payload is never read, so that the tar can skip it.
-void GroupReader::pass_over(Sample& sample) {
+void SampleAssembler::pass_over(Sample& sample) {
   const TarMember& member = pending_->member;
   IndexedMember seen{.suffix = pending_->suffix, .offset = member.data_offset, .size = member.size};
   if (options_.index && member.kind == MemberKind::kHardLink) {
@@ -211,7 +212,7 @@ void GroupReader::pass_over(Sample& sample) {
 }
 
 // A payload that cannot be read, in a tar that can continue, costs only its sample.
-LinkResolver::Target GroupReader::payload(const Sample& sample) {
+LinkResolver::Target SampleAssembler::payload(const Sample& sample) {
   const TarMember& member = pending_->member;
   try {
     if (member.kind == MemberKind::kHardLink) return link_target(sample);
@@ -224,7 +225,7 @@ LinkResolver::Target GroupReader::payload(const Sample& sample) {
 }
 
 // Most links refer to a member of the same sample, which is in memory.
-LinkResolver::Target GroupReader::link_target(const Sample& sample) {
+LinkResolver::Target SampleAssembler::link_target(const Sample& sample) {
   const TarMember& link = pending_->member;
   const auto name = split_member_name(link.link);
   if (name && name->key == sample.key && !options_.rename) {
@@ -236,7 +237,7 @@ LinkResolver::Target GroupReader::link_target(const Sample& sample) {
 }
 
 // Drops the sample that pending_ belongs to; its remaining members will be skipped.
-void GroupReader::drop(Error error) {
+void SampleAssembler::drop(Error error) {
   error.annotate({.key = pending_->key});
   dropped_key_.reset();
   if (!pending_->key.empty()) dropped_key_ = pending_->key;
@@ -247,7 +248,7 @@ void GroupReader::drop(Error error) {
 
 // Without an end marker the last sample may be incomplete. Lenient readers accept it if it has the
 // same fields as the one before.
-void GroupReader::check_whole(const Sample& sample) {
+void SampleAssembler::check_whole(const Sample& sample) {
   if (tar_->warnings().missing_end == 0 || last_suffixes_.empty()) return;
   if (suffixes_of(sample) == last_suffixes_) return;
   broken_ = false;
@@ -258,7 +259,7 @@ void GroupReader::check_whole(const Sample& sample) {
 // A member whose header and payload are zeros looks like an end marker. So a sample before one
 // counts as complete only if it has at least the fields of the sample before it and does not
 // continue after it.
-void GroupReader::check_archive_end(const Sample& sample) {
+void SampleAssembler::check_archive_end(const Sample& sample) {
   const std::vector<std::string> here = suffixes_of(sample);
   const bool whole =
       std::includes(here.begin(), here.end(), last_suffixes_.begin(), last_suffixes_.end());

@@ -1,4 +1,4 @@
-// GroupReader: groups the members of one tar into samples; ShardReader without an index.
+// SampleAssembler: groups the members of one tar into samples; ShardReader without an index.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace millrace::wds::detail {
 
-class GroupReader {
+class SampleAssembler {
  public:
   /// Opens the shard at options.offset. Throws: what opening throws.
-  GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
-              const ShardOptions& options);
+  SampleAssembler(const io::Opener& opener, std::shared_ptr<const std::string> url,
+                  const ShardOptions& options);
   /// Goes on in a shard that is open: `source` is positioned at options.offset.
-  GroupReader(const io::Opener& opener, std::shared_ptr<const std::string> url,
-              const ShardOptions& options, std::unique_ptr<io::ByteSource> source);
+  SampleAssembler(const io::Opener& opener, std::shared_ptr<const std::string> url,
+                  const ShardOptions& options, std::unique_ptr<io::ByteSource> source);
 
   /// As ShardReader::next(), except that its Errors lack the url.
   bool next(Sample& sample);

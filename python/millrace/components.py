@@ -1,0 +1,89 @@
+"""What training takes by name: a class for each line of the program's tables.
+
+>>> from millrace.components import SGD, Cosine, ResNet18
+>>> training = mr.train(spec, model=ResNet18(stem="3x3"), optimizer=SGD(0.1, momentum=0.9),
+...                     schedule=Cosine(warmup="1ep"), augment=[mr.RandomHorizontalFlip()])
+
+Names, arguments and documentation are the program's own (``millrace train --help sgd``), which is
+asked at the first of them; so a program with more of them has them here, too. It checks the values
+when it starts. The transforms of pictures are in ``millrace`` itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import json
+import subprocess
+from typing import Any
+
+from millrace._calls import Component
+from millrace.program import ProgramError, program
+from millrace.transforms import __all__ as _transforms
+
+__all__ = ["Component"]
+
+
+def _default(node: ast.expr | None) -> Any:
+    """Of what has parameters itself, ``...``: the program knows it."""
+    if node is None:
+        return inspect.Parameter.empty
+    return ... if isinstance(node, ast.Call) else ast.literal_eval(node)
+
+
+def _signature(arguments: str) -> inspect.Signature:
+    """Of ``self, lr: float | None = None, *, groups: Sequence[ParameterGroup] = ()``."""
+    function = ast.parse(f"def made({arguments}): ...").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    own = function.args
+    by_place, by_name = own.args[1:], own.kwonlyargs
+    defaults = [None] * (len(by_place) - len(own.defaults)) + list(own.defaults) + own.kw_defaults
+    parameters = []
+    for argument, default in zip(by_place + by_name, defaults, strict=True):
+        kind = "KEYWORD_ONLY" if argument in by_name else "POSITIONAL_OR_KEYWORD"
+        parameters.append(
+            inspect.Parameter(
+                argument.arg,
+                getattr(inspect.Parameter, kind),
+                default=_default(default),
+                annotation=ast.unparse(argument.annotation) if argument.annotation else Any,
+            )
+        )
+    return inspect.Signature(parameters)
+
+
+def _made(line: dict[str, Any]) -> type[Component]:
+    fields = "".join(f"\n{field['name']}: {field['sentence']}" for field in line["fields"])
+    signature = _signature(line["arguments"])
+    members = {
+        "__doc__": line["sentence"] + (f"\n{fields}" if fields else ""),
+        "__module__": __name__,
+        "__signature__": signature,
+        "_signature": signature,
+        "_word": line["word"],
+    }
+    return type(line["python"], (Component,), members)
+
+
+@functools.cache
+def _classes_of(path: str) -> dict[str, type[Component]]:
+    command = [path, "train", "--help", "components"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise ProgramError(done.returncode, command)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {line["python"]: _made(line) for line in lines if line["python"] not in _transforms}
+
+
+def __getattr__(name: str) -> type[Component]:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    classes = _classes_of(program())
+    if name not in classes:
+        raise AttributeError(f"there is no {name}; there are {', '.join(classes)}")
+    return classes[name]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_classes_of(program())]
