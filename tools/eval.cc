@@ -12,6 +12,7 @@
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
+#include "tools/parse.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
 #include "tools/train/limited_feed.h"
@@ -34,6 +35,7 @@ namespace {
 
 /// Shuffle buffer of each stream for --pictures.
 constexpr std::int64_t kShuffleSamples = 100;
+constexpr int kMaxResize = 16384;
 
 class EvalCommand final : public Command {
  public:
@@ -52,6 +54,14 @@ class EvalCommand final : public Command {
                    "best checkpoint is used")
         ->required()
         ->check(names_contents());
+    app.add_option_function<std::string>(
+           "--size", [this](const std::string& text) { size_ = parse_extent("--size", text); },
+           "Size of the pictures, where it is not the checkpoint's: N, or height x width; they are "
+           "resized before they are cropped as much larger as the checkpoint's")
+        ->type_name("N|HxW");
+    app.add_option("--eval-resize", eval_resize_,
+                   "Resize the shorter side to this and crop the middle; 0: as the checkpoint says")
+        ->transform(whole_number(0, kMaxResize));
     app.add_option("--limit-batches", limit_, "Maximum batches per device; 0: all")
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
@@ -102,7 +112,7 @@ class EvalCommand final : public Command {
     const bool is_first = processes_->is_first();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
     if (is_first) show_status(context.terminal, "reading the checkpoint");
-    const ModelChoice choice = read_choice(cluster);
+    const ModelChoice choice = read_choice(cluster, context);
     trainer::all_do(cluster, [&] { check_classes(choice); });
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
@@ -142,13 +152,14 @@ class EvalCommand final : public Command {
   }
 
   /// Process 0 reads the checkpoint's model choice and broadcasts it.
-  ModelChoice read_choice(trainer::Cluster& cluster) {
+  ModelChoice read_choice(trainer::Cluster& cluster, const CommandContext& context) {
     ModelChoice choice;
     const std::string told = trainer::decide(cluster, [&] {
       checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
       choice = ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener());
       require(pictures_.path.empty() || choice.task.is_dense(),
               "--pictures are of masks and depths");
+      choice = at_size(choice, context);
       return choice.to_json();
     });
     return run_.topology.process == 0 ? choice : ModelChoice::from_json(told);
@@ -159,6 +170,16 @@ class EvalCommand final : public Command {
     if (choice.task.names.empty() || !choice.task.colours.empty()) return;
     static_cast<void>(read_label_map(*read_.network.opener(), read_.shards(), choice.task.names,
                                      io::printable_url(checkpoint_)));
+  }
+
+  /// As it was trained, or for pictures of the size that is given.
+  ModelChoice at_size(ModelChoice choice, const CommandContext& context) const {
+    if (size_) choice.images.evaluate_at(*size_);
+    if (eval_resize_ > 0) choice.images.eval_resize = eval_resize_;
+    choice.images.check();
+    for (const std::string& parameter : choice.resized_for_evaluation())
+      context.log.info(parameter + " is resized to " + extent_text(choice.images.eval_size));
+    return choice.for_evaluation();
   }
 
   /// Images that are not what the model was trained on may be another set's.
@@ -222,6 +243,8 @@ class EvalCommand final : public Command {
   RunOptions run_;
   OrderOptions order_;
   std::string checkpoint_;
+  std::optional<decode::Extent> size_;  ///< of pictures; none: the checkpoint's
+  int eval_resize_ = 0;
   std::int64_t limit_ = 0;
   PictureOptions pictures_;
 };

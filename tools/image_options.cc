@@ -192,6 +192,19 @@ void ImageOptions::declare_shape(CLI::App& app) {
       ->transform(one_of({"0", "1", "3"}));
 }
 
+void ImageOptions::declare_val_size(CLI::App& app) {
+  app.add_option_function<std::string>(
+         "--val-size",
+         [this](const std::string& text) {
+           eval_size = text == "0" ? decode::Extent() : parse_extent("--val-size", text);
+         },
+         "Size of the pictures of evaluations, of this run and of its checkpoints: N, or height x "
+         "width [--size]")
+      ->type_name("N|HxW")
+      ->check(may_change())
+      ->default_function([this] { return eval_size.height > 0 ? extent_text(eval_size) : ""; });
+}
+
 void ImageOptions::declare_reading(CLI::App& app) {
   app.add_option("--augment", augment,
                  "Random transforms in training, a list of calls: 'rcrop(padding=4), hflip'; 'rrc, "
@@ -224,7 +237,7 @@ void ImageOptions::declare_reading(CLI::App& app) {
         return value_type(interpolation).write(&interpolation, ValueType::Form::kWhole).text;
       });
   app.add_option("--eval-resize", eval_resize,
-                 "Evaluation resizes the shorter side to this and crops the middle; 0: --size, "
+                 "Evaluation resizes the shorter side to this and crops the middle; 0: its size, "
                  "with rrc 8/7 of it")
       ->transform(whole_number(0, kMaxSide))
       ->check(may_change());
@@ -263,9 +276,11 @@ void ImageOptions::check() const {
   require(eval_resize == 0 || fit != "none", "--eval-resize: --fit none resizes nothing");
   require(eval_resize == 0 || fit != "contain",
           "--eval-resize: --fit contain shows the whole picture, at --size");
-  require(eval_resize == 0 || eval_resize >= std::min(size.height, size.width),
-          fmt::format("--eval-resize {} is below --size {}", eval_resize,
-                      std::min(size.height, size.width)));
+  const decode::Extent seen = has_eval_size() ? eval_size : size;
+  require(
+      eval_resize == 0 || eval_resize >= std::min(seen.height, seen.width),
+      fmt::format("--eval-resize {} is below {} {}", eval_resize,
+                  has_eval_size() ? "--val-size" : "--size", std::min(seen.height, seen.width)));
   check_channels(mean, channels, "--mean");
   check_channels(std, channels, "--std");
   check_seen_size(*this);
@@ -374,7 +389,26 @@ decode::Extent ImageOptions::eval_extent() const {
   return size;
 }
 
+ImageOptions ImageOptions::for_evaluation() const {
+  if (!has_eval_size()) return *this;
+  ImageOptions seen = *this;
+  seen.size = eval_size;
+  seen.eval_size = {};
+  const decode::Extent resized = seen.eval_extent();
+  if (resized != seen.size) seen.eval_resize = std::min(resized.height, resized.width);
+  seen.augment = "none";
+  return seen;
+}
+
+void ImageOptions::evaluate_at(const decode::Extent& side) {
+  const decode::Extent before = has_eval_size() ? eval_size : size;
+  eval_size = side;
+  eval_resize = static_cast<int>(std::int64_t{eval_resize} * std::min(side.height, side.width) /
+                                 std::min(before.height, before.width));
+}
+
 std::vector<Transform> ImageOptions::eval_transforms() const {
+  if (has_eval_size()) return for_evaluation().eval_transforms();
   std::vector<Transform> geometry = fitted(eval_extent());
   geometry.emplace_back(decode::CenterCrop{.size = size});
   return finished(std::move(geometry));

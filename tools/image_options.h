@@ -21,6 +21,10 @@
 // Evaluation crops the middle; with rrc, whose windows are mostly parts of a picture, from one
 // resized to 8/7 of size, or of what `eval_resize` says.
 //
+// Evaluation may show larger pictures than training (`eval_size`): objects in training's windows
+// are enlarged, so that they have one apparent size in both (Touvron and others, "Fixing the
+// train-test resolution discrepancy", 2019).
+//
 // Masks and depths are predicted for the whole picture, which therefore is contained or squeezed.
 // If a model needs sides of a certain multiple, the picture is centred in a canvas of the next
 // larger one. Nothing that is padded, for either reason, counts in loss and measures: masks of
@@ -58,8 +62,10 @@ struct ImageOptions {
   std::string fit = {};
   /// How pictures are resized where `augment` does not say; kRandom is refused.
   decode::Interpolation interpolation = decode::Interpolation::kBilinear;
+  /// Height and width in evaluation; 0: size.
+  decode::Extent eval_size = {};
   /// Evaluation resizes the shorter side to this before it crops the middle, the longer one in
-  /// proportion; 0: size, with rrc-flip 8/7 of it.
+  /// proportion; 0: its size, with rrc-flip 8/7 of it.
   int eval_resize = 0;
   /// Per channel, or one value for all; empty: ImageNet's for colour, 0.5 for grey.
   std::vector<float> mean = {};
@@ -73,6 +79,8 @@ struct ImageOptions {
 
   /// --size --channels.
   void declare_shape(CLI::App& app);
+  /// --val-size, of a run that trains.
+  void declare_val_size(CLI::App& app);
   /// --augment --fit --interpolation --eval-resize --mean --std.
   void declare_reading(CLI::App& app);
   /// Sets `fit`, if it is empty: contain for the whole picture, else cover; and writes `augment` as
@@ -84,6 +92,13 @@ struct ImageOptions {
   void settle_as_before();
 
   bool has_size() const { return size.height > 0; }
+  bool has_eval_size() const { return eval_size.height > 0 && eval_size != size; }
+  /// What evaluation sees, as options of one size, without augmentation; unchanged if it has no
+  /// size of its own. Requires: settled options.
+  ImageOptions for_evaluation() const;
+  /// Of a model trained with these: `side` in place of the evaluation's size, which is resized in
+  /// the same proportion before it is cropped.
+  void evaluate_at(const decode::Extent& side);
   /// The model's input size: `size` plus padding.
   decode::Extent canvas() const;
   /// Where evaluation shows a picture of this size in the canvas. Requires: settled options.

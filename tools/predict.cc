@@ -157,7 +157,8 @@ class PredictCommand final : public Command {
   void predict_own(CommandContext& context) {
     show_status(processes_->is_first() ? context.terminal : nullptr, "reading the checkpoint");
     checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
-    const ModelChoice choice = ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener());
+    const ModelChoice choice =
+        ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener()).for_evaluation();
     require(choice.task.is_dense() || shards_.empty(),
             "--shards is for checkpoints of masks and depths");
     require(

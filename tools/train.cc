@@ -26,6 +26,7 @@
 #include "tools/mpirun_settings.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
+#include "tools/parse.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
 #include "tools/trace_options.h"
@@ -97,6 +98,8 @@ class TrainCommand final : public Command {
     read_.index.declare(app);
     model_.declare(app, choice_);
     model_.declare_task(app);
+    app.option_defaults()->group("Model and images");
+    choice_.images.declare_val_size(app);
     optimisation_.declare(app);
     run_.declare(app);
     run_.declare_cache(app);
@@ -199,6 +202,8 @@ class TrainCommand final : public Command {
     settle(cluster, context);
     show_status(terminal_of(context), "counting the shards' samples");
     const auto model = choice_.build();
+    const auto evaluated =
+        choice_.images.has_eval_size() ? choice_.for_evaluation().build() : nullptr;
     const trainer::LossObjective losses = choice_.task.objective(choice_.classes, data_.mixup);
     const ViewObjective objective(losses, views_);
     std::optional<RunInput> made;
@@ -223,6 +228,8 @@ class TrainCommand final : public Command {
                              .objective = objective,
                              .train = input.train(),
                              .validation = input.validation(),
+                             .start = input.start(),
+                             .evaluation_model = evaluated.get(),
                              .devices = threads,
                              .backend = backend.get(),
                              .cluster = &cluster},
@@ -265,8 +272,21 @@ class TrainCommand final : public Command {
     require(limits_.target_accuracy == 0 || (has_validation() && choice_.task.what().has_class()),
             "--target-accuracy needs --val and --task classify");
     require(views_ == EvaluationViews::kOne || has_validation(), "--views needs --val");
+    check_val_size();
     check_views(views_, choice_.task.is_dense());
     require(limits_.sanity_val_steps == 0 || has_validation(), "--sanity-val-steps needs --val");
+  }
+
+  void check_val_size() const {
+    if (!choice_.images.has_eval_size()) return;
+    require(limits_.overfit_batches == 0, "--overfit-batches evaluates at --size");
+    ModelChoice any = choice_;
+    any.classes = std::max<std::int64_t>(any.classes, 2);
+    const auto resized = any.resized_for_evaluation();
+    require(resized.empty(),
+            fmt::format("--val-size: {} is of one size of pictures in training: evaluate with "
+                        "`millrace eval --size {}`",
+                        fmt::join(resized, ", "), extent_text(choice_.images.eval_size)));
   }
 
   void check_streams() const {
@@ -385,6 +405,8 @@ class TrainCommand final : public Command {
                             {"classes", choice_.classes},
                             {"fit", choice_.images.fit},
                             {"eval_resize", choice_.images.eval_resize},
+                            {"eval_height", choice_.images.eval_size.height},
+                            {"eval_width", choice_.images.eval_size.width},
                             {"interpolation", choice_.images.interpolation},
                             {"names", choice_.task.names}}
           .dump();
@@ -396,6 +418,8 @@ class TrainCommand final : public Command {
     choice_.classes = found.at("classes");
     choice_.images.fit = found.at("fit");
     choice_.images.eval_resize = found.at("eval_resize");
+    choice_.images.eval_size = {found.at("eval_height").get<int>(),
+                                found.at("eval_width").get<int>()};
     choice_.images.interpolation = found.at("interpolation");
     choice_.task.names = found.at("names");
   }
@@ -506,6 +530,7 @@ class TrainCommand final : public Command {
     images.fit = before.images.fit;
     if (app_->get_option("--eval-resize")->count() == 0)
       images.eval_resize = before.images.eval_resize;
+    if (app_->get_option("--val-size")->count() == 0) images.eval_size = before.images.eval_size;
   }
 
   /// A dry run takes more outputs than it needs rather than read every label.
@@ -636,6 +661,8 @@ class TrainCommand final : public Command {
             ? stored_text(context)
             : fmt::format(" padded to {}x{}{}", canvas.height, canvas.width, stored_text(context)),
         run_.precision.word));
+    if (choice_.images.has_eval_size())
+      context.log.info("evaluations are of pictures of " + extent_text(choice_.images.eval_size));
     if (half && !trainer::nn::has_native_bfloat16())
       context.log.info("this machine has no bf16 instructions: results of float32 are rounded");
     context.log.info(fmt::format(

@@ -10,6 +10,7 @@
 #include "io/byte_sink.h"
 #include "io/local_path.h"
 #include "trainer/detail/flat_math.h"
+#include "trainer/detail/position_grids.h"
 #include "trainer/detail/store/checkpoint_files.h"
 #include "trainer/detail/store/checkpoint_folder.h"
 #include "trainer/detail/store/checkpoint_place.h"
@@ -61,10 +62,14 @@ std::uint64_t bytes_for(const std::vector<FlatTensors>& tensors) {
   return 2 * sizeof(float) * values + kMaxSafetensorsHeader + kSlack;
 }
 
+/// Whether embeddings of positions of another grid are resized, as for evaluation.
+enum class Grids { kAsStored, kAnySize };
+
 Safetensors read_tensors(const detail::FolderReader& folder, const std::string& name,
-                         const std::vector<FlatTensors>& like) {
+                         const std::vector<FlatTensors>& like, Grids grids = Grids::kAsStored) {
   try {
     Safetensors file = parse_safetensors(folder.read(name, bytes_for(like)));
+    if (grids == Grids::kAnySize) static_cast<void>(detail::resize_positions(file, like));
     check_flat_tensors(file, like);
     return file;
   } catch (Error& error) {
@@ -170,7 +175,7 @@ Safetensors read_checkpoint_model(const std::string& path, const std::string& mo
   return annotated(path, [&] {
     const detail::FolderReader folder(path, opener);
     check_model(state_of(folder), model);
-    return read_tensors(folder, model_to_use(folder), like);
+    return read_tensors(folder, model_to_use(folder), like, Grids::kAnySize);
   });
 }
 

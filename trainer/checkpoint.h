@@ -58,6 +58,8 @@ struct TrainState {
   std::optional<pipeline::DataIdentity> data = {};
   std::string options = {};            ///< TrainOptions::config_json
   std::vector<Setting> settings = {};  ///< what a run that is resumed is compared with
+  /// Before the first step: its weights are of a file, so that none is to be taken from the data.
+  bool has_init = false;
 
   /// Samples of a step over all devices; 0: not known.
   std::int64_t global_batch() const { return world * batch_size * accumulate; }
@@ -102,7 +104,8 @@ TrainState read_checkpoint_state(const std::string& path,
 
 /// The model for evaluation: ema.safetensors if there is one, else model.safetensors, checked
 /// against the tables of `like`. Its values are not used and may be empty, so that nothing need be
-/// allocated before the checkpoint is checked. Throws: as load_checkpoint().
+/// allocated before the checkpoint is checked. Embeddings of positions of another square grid are
+/// resized (Parameter::grid_height). Throws: as load_checkpoint().
 Safetensors read_checkpoint_model(const std::string& path, const std::string& model,
                                   const std::vector<FlatTensors>& like,
                                   const io::Opener& opener = io::UrlOpener());

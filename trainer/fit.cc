@@ -32,12 +32,18 @@ FitResult fit_in(detail::Processes& processes, const FitInput& input, const Trai
   const TrainOptions options = detail::settle_options(processes, input, given);
   check_data(processes, input);
   const std::unique_ptr<Model> tied = input.tie ? tie_layers(input, options.log) : nullptr;
-  const FitInput settled{.model = tied ? *tied : input.model,
-                         .objective = input.objective,
-                         .train = input.train,
-                         .validation = input.validation,
-                         .devices = input.devices,
-                         .backend = input.backend};
+  const std::unique_ptr<Model> tied_evaluation = input.tie && input.evaluation_model != nullptr
+                                                     ? input.evaluation_model->tied(input.tie)
+                                                     : nullptr;
+  const FitInput settled{
+      .model = tied ? *tied : input.model,
+      .objective = input.objective,
+      .train = input.train,
+      .validation = input.validation,
+      .start = input.start,
+      .evaluation_model = tied_evaluation ? tied_evaluation.get() : input.evaluation_model,
+      .devices = input.devices,
+      .backend = input.backend};
   std::vector<Observer*> told = processes.is_first() ? observers : std::vector<Observer*>();
   std::optional<detail::TraceObserver> trace;
   if (options.trace != nullptr) told.push_back(&trace.emplace(*options.trace));

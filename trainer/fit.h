@@ -42,6 +42,12 @@ struct FitInput {
   const Objective& objective;
   Feed& train;                 ///< this process's share of the samples; likewise:
   Feed* validation = nullptr;  ///< null: no evaluation
+  /// The training samples in their order, as start values are taken from them
+  /// (nn::Conv2d::init_samples), such as without augmentation; null: as `train` has them.
+  Feed* start = nullptr;
+  /// What `validation`'s pictures are for, where they have another size: the same parameters and
+  /// buffers as `model`; null: that.
+  const Model* evaluation_model = nullptr;
   ReplicaThreads& devices;
   /// Called once, before memory is allocated. The number of parameters before and after it is
   /// logged as a warning, because a hook may have lost some.

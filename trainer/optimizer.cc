@@ -61,6 +61,8 @@ void Optimizer::build_runs(const ParameterTable& table) {
       // Biases and norms keep the plain rate.
       runs_.push_back({{entry.offset, end}, settings, apart && entry.decay ? index : -1});
     }
+    if (entry.bounds)
+      bounded_.push_back({{entry.offset, entry.offset + entry.size}, *entry.bounds});
     ++index;
   }
 }
@@ -102,6 +104,15 @@ void Optimizer::update(const Update& update, Range range) const {
     for (std::size_t at = common.begin; at < common.end; at += block) {
       apply(update, step, {at, std::min(common.end, at + block)});
     }
+  }
+  keep_bounds(update, range);
+}
+
+void Optimizer::keep_bounds(const Update& update, Range range) const {
+  for (const Bounded& one : bounded_) {
+    const Range common = common_part(one.range, range);
+    for (std::size_t i = common.begin; i < common.end; ++i)
+      update.weights[i] = std::clamp(update.weights[i], one.bounds.least, one.bounds.most);
   }
 }
 

@@ -69,7 +69,8 @@ class Optimizer {
   const OptimizerOptions& options() const { return options_; }
   const std::vector<std::string>& state_names() const { return state_names_; }
 
-  /// Updates the weights and state in `range`. Requires: its bounds are multiples of 16.
+  /// Updates the weights and state in `range`, the weights within their bounds. Requires: its
+  /// bounds are multiples of 16.
   void update(const Update& update, Range range) const;
 
   /// For a rule that uses norms two doubles per parameter, (|w|², its UpdateRule::square_sum());
@@ -86,16 +87,23 @@ class Optimizer {
     int parameter = -1;  ///< whose norms its rate depends on; -1: none
   };
 
+  struct Bounded {
+    Range range;
+    ParameterBounds bounds;
+  };
+
   void build_runs(const ParameterTable& table);
   /// With the factor of its norms.
   RuleStep scaled_step_of(const Update& update, const Run& run) const;
   void apply(const Update& update, const RuleStep& step, Range range) const;
+  void keep_bounds(const Update& update, Range range) const;
 
   OptimizerOptions options_;
   std::unique_ptr<UpdateRule> rule_;
   std::vector<std::string> state_names_;
   std::size_t num_square_sums_ = 0;
   std::vector<Run> runs_;
+  std::vector<Bounded> bounded_;
 };
 
 }  // namespace millrace::trainer

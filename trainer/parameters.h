@@ -11,12 +11,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace millrace::trainer {
+
+/// Where an update leaves a parameter's values: one that would be outside is set to the bound.
+struct ParameterBounds {
+  float least = 0.0F;
+  float most = 0.0F;
+};
 
 struct Parameter {
   std::string name;                 ///< torchvision's: "layer1.0.conv1.weight"
@@ -30,6 +37,7 @@ struct Parameter {
   /// resized to it when they are loaded.
   std::int64_t grid_height = 0;
   std::int64_t grid_width = 0;
+  std::optional<ParameterBounds> bounds = {};
 };
 
 /// "layer1.0.conv1" of "layer1.0.conv1.weight".
@@ -48,6 +56,10 @@ class ParameterTable {
   void set_grid(std::size_t index, std::int64_t height, std::int64_t width) {
     entries_.at(index).grid_height = height;
     entries_.at(index).grid_width = width;
+  }
+
+  void set_bounds(std::size_t index, const ParameterBounds& bounds) {
+    entries_.at(index).bounds = bounds;
   }
 
   const std::vector<Parameter>& entries() const { return entries_; }

@@ -113,6 +113,7 @@ TrainState state_from(const OrderedJson& json) {
   if (json.contains("data") && !json.at("data").is_null())
     state.data = pipeline::DataIdentity::from_json(json.at("data").dump());
   state.options = extracted(json.at("options"));
+  if (json.contains("has_init")) json.at("has_init").get_to(state.has_init);
   if (json.contains("settings")) state.settings = settings_from_json(json.at("settings").dump());
   return state;
 }
@@ -138,6 +139,7 @@ std::string TrainState::to_json() const {
   json["data"] = data ? embedded(data->to_json()) : OrderedJson(nullptr);
   json["options"] = embedded(options);
   json["settings"] = embedded(settings_to_json(settings));
+  if (has_init && global_step == 0) json["has_init"] = true;
   return json.dump() + "\n";
 }
 

@@ -27,7 +27,7 @@ declare -A words=(
   [--order.initial]="5 --order webdataset" [--order.shard-shuffle]="5 --order webdataset"
   [--order.detshuffle]="true --order webdataset" [--resampled]="--epoch-samples 64" [--ema]=0.5
   [--dump-program]=step.mlir [--metrics-listen]=127.0.0.1:0 [--trace]=t.json [--trace-steps]="1:2 --trace t.json" [--trace-layers]="--trace t.json"
-  [--interpolation]=bicubic [--eval-resize]=40 [--target-accuracy]=1 [--views]=mirror [--accumulate]=2 [--fake-data]=32)
+  [--interpolation]=bicubic [--eval-resize]=40 [--val-size]=40 [--target-accuracy]=1 [--views]=mirror [--accumulate]=2 [--fake-data]=32)
 
 count=0
 while read -r name kind; do

@@ -105,9 +105,10 @@ TEST_F(Recipe, ImageNetMixesBatchesAndWarmsUp) {
       {"imagenet-resnet50-a2", "airbench94(channels=[4, 8, 8])"},
       {"imagenet-vit-s16", "vit_s_16(8, width=32, depth=2, heads=2, stochastic_depth=0.1)"}};
   for (const auto& [name, model] : smaller) {
-    const ProcessResult result = try_out(
-        name, {"--train", shards, "--val", shards, "--classes", "10", "--size", "32", "--devices",
-               "2", "--batch-size", "4/all", "--model", model, "--epoch-samples", "8"});
+    const ProcessResult result =
+        try_out(name, {"--train", shards, "--val", shards, "--classes", "10", "--size", "32",
+                       "--devices", "2", "--batch-size", "4/all", "--model", model,
+                       "--epoch-samples", "8", "--val-size", "0"});
     EXPECT_LT(json_lines(result.out).front()["lr"].get<double>(), 0.0051) << name;
     EXPECT_THAT(result.err, HasSubstr("Test Samples=")) << name;
   }

@@ -27,6 +27,7 @@
 #include "trainer/fit.h"
 #include "trainer/loss/info_nce.h"
 #include "trainer/models/models.h"
+#include "trainer/nn/logit_scale.h"
 #include "trainer/newest_checkpoint.h"
 #include "trainer/predict.h"
 #include "trainer/rules/adam.h"
@@ -221,10 +222,13 @@ struct Training {
   std::string init = {};
 };
 
-/// Stops the run: the step after `step` is the last one.
+/// Stops the run: the step after `step` is the last one; -1: before the first one.
 class StopAt final : public Observer {
  public:
   StopAt(StoppableCluster& cluster, std::int64_t step) : cluster_(cluster), step_(step) {}
+  void on_fit_start() override {
+    if (step_ < 0) cluster_.stop.request_stop();
+  }
   void on_step(const StepEvent& event) override {
     if (event.global_step == step_) cluster_.stop.request_stop();
   }
@@ -239,7 +243,8 @@ struct PictureRun {
   std::vector<FitResult> results;  ///< one per process
 };
 
-/// `stop_at`: the last step; 0: none. Goes on where `folder` has a checkpoint.
+/// `stop_at`: the last step; 0: none; -1: before the first. Goes on where `folder` has a
+/// checkpoint.
 PictureRun train_on(const Layout& layout, const Training& training, const std::string& folder,
                     std::int64_t stop_at = 0) {
   PictureRun run;
@@ -354,6 +359,10 @@ TEST(FitCluster, WhiteningFiltersAreTheSameOnAnyLayoutAndNotMadeBesideWeights) {
     const PictureRun other = train_on({1, 4}, training, folder / (name + ", init"));
     EXPECT_NE(one.files, other.files);
     expect_same(other, train_on({2, 2}, training, folder / (name + ", init, 2")), name);
+    // A checkpoint from before the first step says that its weights are of a file.
+    train_on({1, 4}, training, folder / (name + ", stopped"), -1);
+    training.init = "";
+    expect_same(other, train_on({2, 2}, training, folder / (name + ", stopped")), name);
   }
 }
 
@@ -362,15 +371,24 @@ TEST(FitCluster, AContrastOfAllRanksTrainsToTheSameBitsOnAnyLayout) {
   const testing::TempDir folder;
   const auto train = write_pictures(folder.path(), "train", 3 * 16 + 2, 12);
   const auto val = write_pictures(folder.path(), "val", 18, 100);
-  const GraphModel model = lenet();
-  const Training training{
-      .model = model, .train = train, .val = val, .epochs = 3, .loss = losses::InfoNce{0.2F}};
-  const PictureRun one = train_on({2, 1}, training, folder / "2p");
-  const auto loss = [&](std::size_t epoch) {
-    return *find_value(one.results[0].epochs.at(epoch).train, "loss");
-  };
-  EXPECT_LT(loss(2), 0.9 * loss(0)) << "it learns, so there is something to compare";
-  expect_same(one, train_on({1, 2}, training, folder / "1p"), "two devices");
+  for (const bool learned : {false, true}) {
+    const std::string name = learned ? "learned" : "fixed";
+    const GraphModel plain = lenet();
+    const GraphModel model(name, learned
+                                     ? nn::with_logit_scale(*plain.graph(), {.temperature = 0.2F})
+                                     : *plain.graph());
+    const Training training{.model = model,
+                            .train = train,
+                            .val = val,
+                            .epochs = 3,
+                            .loss = losses::InfoNce{.temperature = 0.2F, .learned = learned}};
+    const PictureRun one = train_on({2, 1}, training, folder / (name + "2p"));
+    const auto loss = [&](std::size_t epoch) {
+      return *find_value(one.results[0].epochs.at(epoch).train, "loss");
+    };
+    EXPECT_LT(loss(2), 0.9 * loss(0)) << "it learns, so there is something to compare";
+    expect_same(one, train_on({1, 2}, training, folder / (name + "1p")), "two devices");
+  }
 }
 
 // Such a step sums over all ranks itself; nothing is gathered between processes.

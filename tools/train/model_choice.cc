@@ -13,7 +13,9 @@
 #include "tools/parse.h"
 #include "tools/train/saved_component.h"
 #include "trainer/checkpoint.h"
+#include "trainer/nn/logit_scale.h"
 #include "trainer/nn/tie.h"
+#include "trainer/nn/whitening.h"
 
 namespace millrace::tools {
 namespace {
@@ -42,6 +44,8 @@ trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) 
     graph = trainer::nn::tie_weights(
         graph, {.layer = tie.substr(0, equals), .to = tie.substr(equals + 1)});
   }
+  if (const auto& temperature = choice.task.what().learned_temperature)
+    graph = trainer::nn::with_logit_scale(graph, {.temperature = *temperature});
   return graph;
 }
 
@@ -126,6 +130,37 @@ void ModelChoice::check() const {
   static_cast<void>(build_graph(settled, std::max<std::int64_t>(classes, 2)));
 }
 
+ModelChoice ModelChoice::for_evaluation() const {
+  ModelChoice seen = *this;
+  seen.images = images.for_evaluation();
+  return seen;
+}
+
+std::vector<std::string> ModelChoice::resized_for_evaluation() const {
+  std::vector<std::string> resized;
+  if (!images.has_eval_size()) return resized;
+  const auto trained = build();
+  const auto evaluated = for_evaluation().build();
+  for (const trainer::Parameter& has : trained->parameters().entries()) {
+    const trainer::Parameter* wanted = evaluated->parameters().find(has.name);
+    if (wanted != nullptr && wanted->shape == has.shape) continue;
+    if (wanted == nullptr || wanted->grid_height == 0)
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("{} is for pictures of one size, {}: its {} has another shape at {}", name(),
+                      extent_text(images.size), has.name, extent_text(images.eval_size)));
+    resized.push_back(has.name);
+  }
+  return resized;
+}
+
+bool ModelChoice::takes_start_samples() const {
+  const auto built = build();
+  return std::ranges::any_of(
+      trainer::nn::whitening_layers(*built->graph()),
+      [](const trainer::nn::WhiteningLayer& layer) { return layer.conv.init_samples > 0; });
+}
+
 std::unique_ptr<trainer::GraphModel> ModelChoice::build() const {
   return std::make_unique<trainer::GraphModel>(name(), build_graph(*this, classes));
 }
@@ -136,6 +171,7 @@ std::string ModelChoice::to_json() const {
                                  {"size", size_json(images.size)}, {"channels", images.channels},
                                  {"augment", images.augment},      {"fit", images.fit},
                                  {"mean", normalize.mean},         {"std", normalize.std}};
+  if (images.has_eval_size()) json["eval_size"] = size_json(images.eval_size);
   if (images.eval_resize > 0) json["eval_resize"] = images.eval_resize;
   if (images.interpolation != decode::Interpolation::kBilinear)
     json["interpolation"] =
@@ -155,6 +191,7 @@ ModelChoice ModelChoice::from_json(const std::string& text) {
     choice.classes = number_in_range<std::int64_t>(json, "classes", 0, kMaxClasses);
     choice.images.size = size_from(json.at("size"));
     choice.images.channels = number_in_range<int>(json, "channels", 1, 3);
+    if (json.contains("eval_size")) choice.images.eval_size = size_from(json["eval_size"]);
     if (json.contains("ties")) json["ties"].get_to(choice.ties);
     json.at("augment").get_to(choice.images.augment);
     json.at("mean").get_to(choice.images.mean);

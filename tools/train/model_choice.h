@@ -42,6 +42,15 @@ struct ModelChoice {
   /// Whether the number of classes must still be found.
   bool needs_classes() const { return classes == 0 && (!task.is_dense() || task.has_class_mask()); }
 
+  /// The same for the pictures of evaluations, where they have a size of their own.
+  ModelChoice for_evaluation() const;
+  /// The parameters that another size of pictures resizes. Throws: InvalidArgument, by its name,
+  /// for one that no other size can have. Requires: as build().
+  std::vector<std::string> resized_for_evaluation() const;
+  /// Whether a run takes start values from training samples before its first step. Requires: as
+  /// build().
+  bool takes_start_samples() const;
+
   /// Requires: settle() was called, and the number of classes is known.
   std::unique_ptr<trainer::GraphModel> build() const;
 

@@ -38,6 +38,18 @@ InputOptions validation_input(const RunInputOptions& options) {
           .order = options.data.val_order.chosen()};
 }
 
+/// The training samples, their pictures neither cropped nor flipped at random.
+pipeline::PipelineOptions start_options(pipeline::PipelineOptions options,
+                                        const RunInputOptions& run) {
+  ImageOptions images = run.choice.images;
+  images.eval_size = {};
+  for (pipeline::FieldSpec& field : options.fields)
+    if (auto* image = std::get_if<pipeline::ImageField>(&field))
+      image->transforms = images.transforms(false, image->dtype);
+  options.mixup = {};
+  return options;
+}
+
 /// A process without a sample of its own would only fill the others' steps.
 void check_enough_samples(const pipeline::PipelineOptions& options) {
   const auto samples = pipeline::global_samples_per_epoch(options);
@@ -63,21 +75,23 @@ std::vector<std::vector<std::string>> train_joins(const RunInputOptions& options
 
 RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
                    const CommandContext& context) {
-  const auto pipeline = [&](const InputOptions& input) {
-    auto made = make_pipeline_options(input, options.choice, options.run, options.read, context);
+  const auto pipeline = [&](const InputOptions& input, const ModelChoice& choice) {
+    auto made = make_pipeline_options(input, choice, options.run, options.read, context);
     if (options.hooks.on_read)
       made.opener = std::make_shared<MeteredOpener>(made.opener, options.hooks);
     return made;
   };
-  auto train = pipeline(training_input(options));
+  auto train = pipeline(training_input(options), options.choice);
   check_enough_samples(train);
   train_samples_ = pipeline::global_samples_per_epoch(train).value_or(0);
   std::size_t num_indexes = train.found.num_indexed();
+  if (options.data.fake == 0 && options.choice.takes_start_samples())
+    start_.emplace(start_options(train, options), devices);
   train_.emplace(std::move(train), devices);
   metered_train_.emplace(*train_, options.read.network.reads_network(train_shards(options)));
   limited_train_.emplace(*metered_train_, options.limits.train_batches, options.run.topology);
   if (const InputOptions input = validation_input(options); !input.is_empty()) {
-    auto val = pipeline(input);
+    auto val = pipeline(input, options.choice.for_evaluation());
     num_indexes += val.found.num_indexed();
     val_.emplace(std::move(val), devices);
     metered_val_.emplace(*val_);

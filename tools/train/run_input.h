@@ -46,6 +46,8 @@ class RunInput {
   trainer::Feed& train() { return *limited_train_; }
   /// Samples of a training epoch, of all processes; 0 if unknown.
   std::int64_t train_samples() const { return train_samples_; }
+  /// The training samples as evaluation sees them; null if no start values are taken from them.
+  trainer::Feed* start() { return start_ ? &*start_ : nullptr; }
   /// Null if there is no validation.
   trainer::Feed* validation() { return limited_val_ ? &*limited_val_ : nullptr; }
   /// What they hold now, for whoever watches the run. Threads: any.
@@ -57,6 +59,7 @@ class RunInput {
  private:
   std::int64_t train_samples_ = 0;
   std::optional<trainer::LoaderFeed> train_;
+  std::optional<trainer::LoaderFeed> start_;
   std::optional<trainer::LoaderFeed> val_;
   std::optional<MeteredFeed> metered_train_;
   std::optional<MeteredFeed> metered_val_;

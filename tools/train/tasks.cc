@@ -185,7 +185,10 @@ void Contrast::fields(FieldList& field) {
 }
 
 std::unique_ptr<Task> Contrast::make() const {
-  return std::make_unique<Task>(Task{.loss = loss, .features = features});
+  return std::make_unique<Task>(
+      Task{.loss = loss,
+           .features = features,
+           .learned_temperature = loss.learned ? std::optional(loss.temperature) : std::nullopt});
 }
 
 }  // namespace tasks

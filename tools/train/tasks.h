@@ -58,6 +58,7 @@ struct Task {
   trainer::LossChoice loss = trainer::losses::CrossEntropy();
   std::string label_key = {};  ///< of several labels in `json`; empty: one class, `cls`
   std::int64_t features = 0;   ///< of embeddings, of views of samples; 0: there are targets
+  std::optional<float> learned_temperature = {};  ///< with which embeddings' scale begins
   std::optional<MaskTarget> mask = {};
   std::optional<DepthTarget> depth = {};
 

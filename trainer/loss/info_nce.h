@@ -31,7 +31,10 @@ namespace millrace::trainer::losses {
 /// without two slots of one sample, and for one of a single sample, unless slots are masked: at an
 /// epoch's end there may be few.
 struct InfoNce {
-  float temperature = 0.1F;  ///< fixed: it is not trained
+  float temperature = 0.1F;
+  /// s_ij is z_i z_j: the model ends with nn::LogitScale (trainer/nn/logit_scale.h), which scales
+  /// embeddings of length 1 by the root of 1 / temperature, a parameter.
+  bool learned = false;
 
   static const ComponentName kName;
   void fields(FieldList& field);

@@ -4,6 +4,7 @@
 
 #include "io/component/choice_type.h"
 #include "trainer/hlo/loss_program.h"
+#include "trainer/loss/clip.h"
 #include "trainer/loss/cross_entropy.h"
 #include "trainer/loss/image_losses.h"
 #include "trainer/loss/info_nce.h"
@@ -28,7 +29,8 @@ const TableOf<Loss>& standard_losses() {
                                          .add<losses::BerHu>()
                                          .add<losses::Gradient>()
                                          .add<losses::Ssim>()
-                                         .add<losses::InfoNce>();
+                                         .add<losses::InfoNce>()
+                                         .add<losses::Clip>();
   return table;
 }
 

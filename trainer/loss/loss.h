@@ -103,7 +103,7 @@ using LossChoice = Choice<Loss>;
 const ValueType& value_type(const LossChoice& choice);
 
 /// cross-entropy, class-bce, pixel-cross-entropy, bce, dice, bce-dice, tversky, l1, mse, rmse,
-/// berhu, gradient, ssim, infonce.
+/// berhu, gradient, ssim, infonce, clip.
 const TableOf<Loss>& standard_losses();
 
 /// The index of the first label of a valid slot that is outside [0, num_classes) and not `ignore`,

@@ -67,7 +67,9 @@ void Airbench94::fields(FieldList& field) {
   field("channels", channels, {.min = 1, .max = 1 << 16}, "Of the three groups");
   field.by_name();
   field("whitening_samples", whitening_samples, {.min = 0},
-        "Samples of the first epoch that the first filters whiten; 0: those of the first step");
+        "Samples of the first epoch, without augmentation, that the first filters whiten; 0: those "
+        "of "
+        "the first step, with it");
 }
 
 void Airbench94::check() const {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "trainer/nn/layers.h"
+#include "trainer/parameters.h"
 
 namespace millrace::trainer::nn {
 
@@ -28,6 +29,8 @@ struct CustomParameter {
   Init init = Init::kKaimingUniform;
   std::int64_t fan = 1;  ///< of `init`: the inputs of an output
   bool decay = true;     ///< whether an optimizer's weight decay applies
+  float value = 0.0F;    ///< Init::kConstant's
+  std::optional<ParameterBounds> bounds = {};
 };
 
 using ConstValues = std::span<const float>;

@@ -88,6 +88,27 @@ void Graph::initialise(std::uint64_t seed, std::span<float> parameters,
   }
 }
 
+// A table runs from the last layer to the first, a builder's list the other way.
+GraphBuilder::GraphBuilder(const Graph& graph) : nodes_(graph.nodes_), inputs_(graph.inputs_) {
+  const std::vector<Parameter>& entries = graph.parameters_.entries();
+  for (std::size_t i = entries.size(); i-- > 0;) {
+    const Parameter& entry = entries[i];
+    parameters_.push_back({entry.name, entry.shape, entry.decay, graph.init_[i], {}, entry.bounds});
+    if (entry.grid_height > 0)
+      parameters_.back().grid = Extent2d(entry.grid_height, entry.grid_width);
+  }
+  for (const Parameter& entry : graph.buffers_.entries())
+    buffers_.push_back(
+        {.name = entry.name, .shape = entry.shape, .decay = entry.decay, .init = {}});
+  const auto turned = [&](std::size_t index) {
+    return index == kNoParameter ? index : entries.size() - 1 - index;
+  };
+  for (Node& node : nodes_) {
+    node.weight = turned(node.weight);
+    node.bias = turned(node.bias);
+  }
+}
+
 Value GraphBuilder::append(std::string name, Layer layer, std::vector<Value> inputs, Shape shape) {
   for (const Node& node : nodes_) {
     if (node.name == name) {
@@ -443,7 +464,9 @@ Value GraphBuilder::custom(std::string name, std::shared_ptr<const CustomLayer> 
     return declare({node.name + part,
                     std::move(parameter->shape),
                     parameter->decay,
-                    {parameter->init, parameter->fan}});
+                    {parameter->init, parameter->fan, parameter->value},
+                    {},
+                    parameter->bounds});
   };
   node.weight = own(".weight", layer->weight(shapes));
   node.bias = own(".bias", layer->bias(shapes));
@@ -463,6 +486,7 @@ Graph GraphBuilder::build() {
         graph.parameters_.add(parameters_[i].name, parameters_[i].shape, parameters_[i].decay);
     if (const auto& grid = parameters_[i].grid)
       graph.parameters_.set_grid(at, grid->height, grid->width);
+    if (const auto& bounds = parameters_[i].bounds) graph.parameters_.set_bounds(at, *bounds);
     graph.init_.push_back(parameters_[i].init);
   }
   for (Declared& entry : buffers_) graph.buffers_.add(entry.name, entry.shape, entry.decay);

@@ -106,6 +106,11 @@ class Graph {
 /// inputs that do not fit and for a name in use.
 class GraphBuilder {
  public:
+  GraphBuilder() = default;
+  /// Continues `graph`: its values are this builder's, its inputs stay, and its outputs are to be
+  /// named again.
+  explicit GraphBuilder(const Graph& graph);
+
   /// `shape` without the batch: (C, H, W) or (F).
   Value input(std::string name, Shape shape);
   Value conv2d(std::string name, Value x, const Conv2d& options);
@@ -158,6 +163,7 @@ class GraphBuilder {
     bool decay = true;
     InitSpec init;
     std::optional<Extent2d> grid = {};  // Parameter::grid_height, grid_width
+    std::optional<ParameterBounds> bounds = {};
   };
 
   template <typename Pool>

@@ -42,11 +42,12 @@ Replacements replacements_for(const Node& owner, const Node& other) {
 }  // namespace
 
 // A layer whose parameter an earlier layer has is tied to that layer. The last layer may be one of
-// them: then its parameters are not the table's first.
+// them: then its parameters are not the table's first. A single number is no head.
 void Graph::name_shared() {
   std::set<std::size_t> owned;
   for (const Node& node : nodes_) {
-    if (node.weight != kNoParameter) parameters_.set_head(node.name);
+    if (node.weight != kNoParameter && parameters_.entries()[node.weight].size > 1)
+      parameters_.set_head(node.name);
     for (const auto& [index, part] : {std::pair(node.weight, "weight"), {node.bias, "bias"}}) {
       if (index == kNoParameter || owned.insert(index).second) continue;
       parameters_.add_alias(index, parameter_name(node, part));
@@ -71,6 +72,7 @@ Graph tie_weights(const Graph& graph, const Tie& tie) {
     const Parameter& entry = graph.parameters().entries()[i];
     places[i] = tied.parameters_.add(entry.name, entry.shape, entry.decay);
     tied.parameters_.set_grid(places[i], entry.grid_height, entry.grid_width);
+    if (entry.bounds) tied.parameters_.set_bounds(places[i], *entry.bounds);
     tied.init_.push_back(graph.init_[i]);
   }
   for (const auto& [from, to] : replaced) places[from] = places.at(to);

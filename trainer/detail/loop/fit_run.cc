@@ -23,6 +23,7 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
                               processes.cluster().topology().world_size())),
       steps_per_epoch_(settle_steps_per_epoch(processes, input.train, options)),
       group_({.model = input.model,
+              .evaluation_model = input.evaluation_model,
               .objective = input.objective,
               .devices = input.devices,
               .cluster = processes.cluster(),
@@ -44,6 +45,10 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
   schedule_.lr({.steps_per_epoch = steps_per_epoch_});
   input.train.plan_epochs(options.epochs);
   input.train.set_landing(group_.backend().landing(input.objective));
+  if (input.start != nullptr) {
+    input.start->plan_epochs(1);
+    input.start->set_landing(group_.backend().landing(input.objective));
+  }
   if (input.validation == nullptr) return;
   input.validation->plan_epochs(1);
   input.validation->set_landing(group_.backend().landing(input.objective));
@@ -65,7 +70,8 @@ void FitRun::start() {
 void FitRun::take_start_values() {
   const std::int64_t slots = start_slots(run_.input.model);
   if (slots == 0 || !saves_.starts_from_data() || !stop_.stopped_by().empty()) return;
-  const std::int64_t batch_size = run_.input.train.batch_size();
+  Feed& input = run_.input.start != nullptr ? *run_.input.start : run_.input.train;
+  const std::int64_t batch_size = input.batch_size();
   require(batch_size > 0, "whitening of samples before the first step needs the batches' size");
   std::vector<StartFilters> filters;
   for (int device = 0; device < group_.size(); ++device)
@@ -74,8 +80,7 @@ void FitRun::take_start_values() {
     return filters[static_cast<std::size_t>(replica.device())];
   };
   const std::int64_t round = batch_size * saves_.state().world;
-  const auto feed =
-      run_.input.train.open(static_cast<std::uint32_t>(saves_.state().epoch), nullptr);
+  const auto feed = input.open(static_cast<std::uint32_t>(saves_.state().epoch), nullptr);
   const bool is_whole = run_pass(
       {.group = group_,
        .processes = run_.processes,

@@ -7,6 +7,19 @@
 namespace millrace::trainer::detail {
 namespace {
 
+std::unique_ptr<BackendReplica> replica_of(Backend& backend, const ReplicaSetup& like,
+                                           const Model* model) {
+  if (model == nullptr) return nullptr;
+  return backend.make_replica({.device = like.device,
+                               .model = *model,
+                               .objective = like.objective,
+                               .precision = like.precision,
+                               .weights = like.weights,
+                               .buffers = like.buffers,
+                               .control = like.control,
+                               .trace = like.trace});
+}
+
 ReplicaSetup with_buffers(ReplicaSetup setup, DeviceSpan buffers) {
   setup.buffers = buffers;
   return setup;
@@ -21,12 +34,14 @@ std::vector<const Collectives*> all_of(const ReplicaSetup& setup, const Training
 
 }  // namespace
 
-Replica::Replica(Backend& backend, const ReplicaSetup& setup, const TrainingGroups& groups)
+Replica::Replica(Backend& backend, const ReplicaSetup& setup, const TrainingGroups& groups,
+                 const Model* evaluation_model)
     : buffers_(backend.allocate(setup.model.buffers().padded_size())),
       setup_(with_buffers(setup, buffers_.span)),
       groups_(groups),
       clock_(all_of(setup, groups), setup.trace),
       steps_(backend.make_replica(setup_)),
+      evaluates_(replica_of(backend, setup_, evaluation_model)),
       backend_(backend) {}
 
 void Replica::make_step(const TrainOptions& options, std::vector<DeviceSpan> states,
@@ -43,6 +58,20 @@ void Replica::make_step(const TrainOptions& options, std::vector<DeviceSpan> sta
                              .gradient_group = *groups_.gradients,
                              .weight_group = groups_.weights,
                              .clock = clock_});
+}
+
+// Training changes the weights without telling another's plans.
+std::unique_ptr<EvaluationStep> Replica::make_evaluation() {
+  if (evaluates_ == nullptr) return steps_->make_evaluation();
+  evaluates_->weights_changed();
+  return evaluates_->make_evaluation();
+}
+
+std::vector<CompileEvent> Replica::take_compilations() {
+  std::vector<CompileEvent> events = steps_->take_compilations();
+  if (evaluates_ == nullptr) return events;
+  for (CompileEvent& event : evaluates_->take_compilations()) events.push_back(std::move(event));
+  return events;
 }
 
 void Replica::write_start(std::size_t parameter, std::span<const float> values) {

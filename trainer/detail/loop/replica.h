@@ -24,8 +24,9 @@ struct TrainingGroups {
 
 class Replica {
  public:
-  /// Allocates `setup.buffers`.
-  Replica(Backend& backend, const ReplicaSetup& setup, const TrainingGroups& groups);
+  /// Allocates `setup.buffers`. `evaluation_model`: for its evaluations' pictures; null: the model.
+  Replica(Backend& backend, const ReplicaSetup& setup, const TrainingGroups& groups,
+          const Model* evaluation_model);
 
   /// Of all replicas of the run.
   int rank() const { return setup_.control.rank(); }
@@ -42,7 +43,7 @@ class Replica {
   void make_step(const TrainOptions& options, std::vector<DeviceSpan> states, DeviceSpan ema);
   /// Requires: make_step().
   ReplicaStep& step() { return *step_; }
-  std::unique_ptr<EvaluationStep> make_evaluation() { return steps_->make_evaluation(); }
+  std::unique_ptr<EvaluationStep> make_evaluation();
   std::unique_ptr<PredictionStep> make_prediction() { return steps_->make_prediction(); }
   /// Writes a parameter's start values, to the EMA, too. Requires: make_step(). Threads: while no
   /// replica of the process computes.
@@ -50,7 +51,7 @@ class Replica {
   /// To be called after the host has written weights or buffers.
   void weights_changed() { steps_->weights_changed(); }
   /// What was compiled since the last call.
-  std::vector<CompileEvent> take_compilations() { return steps_->take_compilations(); }
+  std::vector<CompileEvent> take_compilations();
 
  private:
   DeviceBuffer buffers_;
@@ -58,6 +59,7 @@ class Replica {
   TrainingGroups groups_;
   StepClock clock_;
   std::unique_ptr<BackendReplica> steps_;
+  std::unique_ptr<BackendReplica> evaluates_;  ///< null: `steps_` do
   std::unique_ptr<ReplicaStep> step_;
   Backend& backend_;
   DeviceSpan ema_ = {};

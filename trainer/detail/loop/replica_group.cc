@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -15,7 +16,28 @@ namespace millrace::trainer::detail {
 
 namespace {
 
+void check_same_entries(const ParameterTable& has, const ParameterTable& wanted,
+                        const std::string& model) {
+  const auto same = [](const Parameter& a, const Parameter& b) {
+    return a.name == b.name && a.shape == b.shape;
+  };
+  if (std::ranges::equal(has.entries(), wanted.entries(), same)) return;
+  const auto [one, other] = std::ranges::mismatch(has.entries(), wanted.entries(), same);
+  const std::string name = one != has.entries().end() ? one->name : other->name;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      "model " + model + ": " + name + " is not the same for the pictures of the evaluation");
+}
+
+void check_evaluation_model(const GroupSetup& setup) {
+  if (setup.evaluation_model == nullptr) return;
+  const std::string& name = setup.model.name();
+  check_same_entries(setup.model.parameters(), setup.evaluation_model->parameters(), name);
+  check_same_entries(setup.model.buffers(), setup.evaluation_model->buffers(), name);
+}
+
 ReplicaThreads& checked_devices(const GroupSetup& setup) {
+  check_evaluation_model(setup);
   const nn::Graph* graph = setup.model.graph();
   for (const Head& head : setup.objective.heads())
     if (graph != nullptr && head.output >= graph->outputs().size())
@@ -66,7 +88,8 @@ ReplicaGroup::ReplicaGroup(const GroupSetup& setup)
                      .control = *control_[at],
                      .trace = track_of(setup, device, "")},
         TrainingGroups{.gradients = setup.trains ? gradients_[at].get() : nullptr,
-                       .weights = gathers ? weight_groups_[at].get() : nullptr}));
+                       .weights = gathers ? weight_groups_[at].get() : nullptr},
+        setup.evaluation_model));
   }
 }
 

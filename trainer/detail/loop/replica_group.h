@@ -19,6 +19,7 @@ namespace millrace::trainer::detail {
 
 struct GroupSetup {
   const Model& model;
+  const Model* evaluation_model = nullptr;  ///< as FitInput's
   const Objective& objective;
   ReplicaThreads& devices;
   Cluster& cluster;            ///< with as many devices per process

@@ -29,7 +29,8 @@ TrainState fresh_state(const RunParts& run) {
           .monitor = resolve_monitor(options.checkpoint.monitor, run.input.objective.measures(),
                                      run.input.validation != nullptr),
           .options = options.config_json,
-          .settings = saved_settings(options)};
+          .settings = saved_settings(options),
+          .has_init = !options.init.empty()};
 }
 
 CheckpointHooks hooks_to(RunOutput& output) {
@@ -87,8 +88,6 @@ void RunSaves::open_first() {
 }
 
 void RunSaves::open() {
-  // Only process 0 knows.
-  has_init_ = run_.processes.any(!run_.options.init.empty());
   const std::string state = run_.processes.decide([&] {
     open_first();
     return run_.processes.is_alone() ? std::string() : state_.to_json();

@@ -36,7 +36,7 @@ class RunSaves {
   const TrainState& state() const { return state_; }
   /// Whether start values are taken from the data: of a run that has weights neither from a file
   /// nor from a step. The same on every process, once it is open().
-  bool starts_from_data() const { return !has_init_ && state_.global_step == 0; }
+  bool starts_from_data() const { return !state_.has_init && state_.global_step == 0; }
 
   /// Process 0 locks the folder, reads weights or the checkpoint to go on from, and opens its
   /// files; the others get the state.
@@ -73,7 +73,6 @@ class RunSaves {
   CheckpointKeeper keeper_;
   std::string resumed_;   ///< process 0: the checkpoint that the run goes on from; or empty
   bool are_any_ = false;  ///< process 0 writes checkpoints
-  bool has_init_ = false;
 };
 
 }  // namespace millrace::trainer::detail
