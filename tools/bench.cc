@@ -13,7 +13,8 @@
 #include "pipeline/pipeline.h"
 #include "tools/commands.h"
 #include "tools/help.h"
-#include "tools/mix_options.h"
+#include "tools/metrics_watch.h"
+#include "tools/mix_words.h"
 #include "tools/multi_crop_option.h"
 #include "tools/progress.h"
 #include "tools/trace_options.h"
@@ -21,7 +22,6 @@
 #include "tools/train/metered_feed.h"
 #include "tools/train/model_option.h"
 #include "tools/train/run_options.h"
-#include "tools/train/run_watch.h"
 #include "tools/train/stored_image.h"
 #include "tools/train/timed_run.h"
 #include "tools/values.h"
@@ -88,7 +88,7 @@ class BenchCommand final : public Command {
     metrics_.check();
     sets_ = read_.specs;
     mix_.check(sets_, order_.chosen(), "");
-    read_.specs = MixOptions::specs_of(sets_);
+    read_.specs = MixWords::specs_of(sets_);
     read_.check();
     check_workers(read_.specs, run_, read_, order_.chosen());
   }
@@ -325,7 +325,7 @@ class BenchCommand final : public Command {
   }
 
   ReadOptions read_;
-  MixOptions mix_;
+  MixWords mix_;
   std::vector<std::string> sets_;  // the specs, with their weights
   ModelOption model_;
   ModelChoice choice_;

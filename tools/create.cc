@@ -14,11 +14,11 @@
 #include "tools/create/recoded_source.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
+#include "tools/metrics_watch.h"
 #include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"
 #include "tools/run_processes.h"
-#include "tools/train/run_watch.h"
 #include "tools/values.h"
 
 namespace millrace::tools {

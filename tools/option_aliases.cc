@@ -110,7 +110,8 @@ constexpr WordAlias kWords[] = {
     {"schedule",
      "warmup-exponential",
      {},
-     "warmup-exponential is step with a warm-up: 'step(30, gamma=0.2, warmup=0.9ep)'"},
+     "warmup-exponential is step with a warm-up, every --step-epochs, by a gamma of 1 / --divisor: "
+     "such as 'step(30, gamma=0.2, warmup=0.9ep)'"},
     {"order", "millrace", "shuffled"},
     {"task", "classification", "classify"},
     {"task", "segmentation", "segment"},

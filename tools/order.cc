@@ -25,7 +25,7 @@
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "tools/commands.h"
-#include "tools/mix_options.h"
+#include "tools/mix_words.h"
 #include "tools/option_names.h"
 #include "tools/option_settings.h"
 #include "tools/order/epoch_order.h"
@@ -98,7 +98,7 @@ class OrderCommand final : public Command {
     sets_ = read_.specs;
     order_.settle();
     mix_.check(sets_, order_.chosen(), "");
-    read_.specs = MixOptions::specs_of(sets_);
+    read_.specs = MixWords::specs_of(sets_);
     read_.check();
     check_order();
     check_number();
@@ -346,7 +346,7 @@ class OrderCommand final : public Command {
 
   const CLI::App* app_ = nullptr;
   ReadOptions read_;
-  MixOptions mix_;
+  MixWords mix_;
   std::vector<std::string> sets_;  // the specs, with their weights
   OrderOptions order_ = OrderOptions(wds::orders::kUsualBuffer);
   std::uint64_t seed_ = 0;

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "decode/jpeg_restarts.h"
-#include "decode/recode.h"
 #include "io/base/hash.h"
 #include "io/base/rng.h"
 
@@ -29,13 +28,12 @@ class ResizeWay final : public JpegWay {
   explicit ResizeWay(const ways::Resize& how) : how_(how) {}
 
   std::optional<io::Bytes> apply(const io::Bytes& jpeg) const override {
-    auto small = decode::shrink_jpeg(
-        jpeg, {.shorter = how_.shorter, .quality = how_.quality, .only_larger = how_.only_larger});
+    auto small = decode::shrink_jpeg(jpeg, how_.shrink);
     if (!how_.restarts) return small;
     return decode::add_restarts(small ? *small : jpeg);
   }
   std::string done() const override {
-    return fmt::format("resized to {} px{}", how_.shorter,
+    return fmt::format("resized to {} px{}", how_.shrink.shorter,
                        how_.restarts ? ", with restart markers" : "");
   }
   std::string_view why_not() const override { return "not larger"; }
@@ -80,10 +78,10 @@ std::unique_ptr<JpegWay> Restarts::make() const { return std::make_unique<Restar
 const ComponentName Resize::kName = {
     "resize", "Resize", "Decodes JPEGs, resizes them in proportion and codes them again"};
 void Resize::fields(FieldList& field) {
-  field("shorter", shorter, {.min = 1, .max = kMostSide, .unit = "px"},
+  field("shorter", shrink.shorter, {.min = 1, .max = kMostSide, .unit = "px"},
         "What the shorter side becomes");
-  field("quality", quality, {.min = 1, .max = 100}, "Of the new JPEG");
-  field("only_larger", only_larger, "Leaves JPEGs as they are that are not larger");
+  field("quality", shrink.quality, {.min = 1, .max = 100}, "Of the new JPEG");
+  field("only_larger", shrink.only_larger, "Leaves JPEGs as they are that are not larger");
   field("restarts", restarts, "Gives all of them restart markers, too");
 }
 std::unique_ptr<JpegWay> Resize::make() const { return std::make_unique<ResizeWay>(*this); }

@@ -1,6 +1,6 @@
 // How `create` and `reshard` store pictures, as components: --jpeg 'resize(256)', --image raw.
 //
-//   const auto way = Choice<JpegWay>(ways::Resize{.shorter = 256}).make();
+//   const auto way = Choice<JpegWay>(ways::Resize{.shrink = {.shorter = 256}}).make();
 //   if (const auto file = way->apply(data)) data = *file;
 //
 // Threads: const, from any.
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "decode/image.h"
+#include "decode/recode.h"
 #include "io/bytes.h"
 #include "io/component/choice.h"
 
@@ -55,9 +56,7 @@ struct Restarts {
 };
 
 struct Resize {
-  int shorter = 0;
-  int quality = 90;
-  bool only_larger = true;
+  decode::ShrinkOptions shrink = {.shorter = 0};
   bool restarts = false;  ///< as Restarts, of the result
 
   static const ComponentName kName;

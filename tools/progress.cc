@@ -83,7 +83,9 @@ std::shared_ptr<const io::Opener> Progress::follow(std::shared_ptr<const io::Ope
                                                    std::span<const std::string> shards,
                                                    Follow how_long) {
   if (terminal_ == nullptr || !terminal_->is_active()) return opener;
-  how_long_ = how_long;
+  how_long_ = how_long != Follow::kUnlessCounted ? how_long
+              : total_ > 0                       ? Follow::kUntilTheFirst
+                                                 : Follow::kToTheEnd;
   reads_ = std::make_unique<ReadShare>(
       std::move(opener), shards,
       [this](double share, std::uint64_t bytes) { show_read(share, bytes); });

@@ -28,8 +28,9 @@ namespace millrace::tools {
 
 class ReadShare;
 
-/// How long the share of what is read is shown.
-enum class Follow { kToTheEnd, kUntilTheFirst };
+/// How long the share of what is read is shown: to the end, until the first at(), or until it
+/// where the total is known.
+enum class Follow { kToTheEnd, kUntilTheFirst, kUnlessCounted };
 
 class Progress {
  public:

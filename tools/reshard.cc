@@ -19,6 +19,7 @@
 #include "tools/known_samples.h"
 #include "tools/label_map.h"
 #include "tools/metered_opener.h"
+#include "tools/metrics_watch.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"
@@ -27,7 +28,6 @@
 #include "tools/run_processes.h"
 #include "tools/shared_work.h"
 #include "tools/task_arena.h"
-#include "tools/train/run_watch.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
@@ -188,8 +188,7 @@ class ReshardCommand final : public Command {
                                  wds::FaultLedger& ledger, const CommandContext& context) {
     const std::uint64_t known = known_samples(read_.policy(), options_.shards);
     Progress progress(context.terminal, "samples", known, "reading the first samples");
-    const auto followed = progress.follow(watched(opener), options_.shards,
-                                          known == 0 ? Follow::kToTheEnd : Follow::kUntilTheFirst);
+    const auto followed = progress.follow(watched(opener), options_.shards, Follow::kUnlessCounted);
     if (watch_) watch_->metrics().expect(known);
     options_.on_sample = [&](std::uint64_t written) {
       progress.at(written);

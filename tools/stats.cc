@@ -122,8 +122,7 @@ class StatsCommand final : public Command {
     const bool is_cut = limit_ > 0 && (known == 0 || limit_ < known);
     Progress progress(context.terminal, "samples", is_cut ? limit_ : known,
                       "reading the first samples");
-    const auto followed = progress.follow(
-        opener, shards, is_cut || known > 0 ? Follow::kUntilTheFirst : Follow::kToTheEnd);
+    const auto followed = progress.follow(opener, shards, Follow::kUnlessCounted);
     TaskArena threads(threads_);
     std::vector<wds::Sample> batch;
     std::size_t bytes = 0;

@@ -13,7 +13,7 @@
 #include "io/base/rng.h"
 #include "tests/trainer/nn_support.h"
 #include "trainer/models/models.h"
-#include "trainer/nn/memory_plan.h"
+#include "trainer/nn/arena_layout.h"
 #include "trainer/nn/plan.h"
 
 namespace millrace::trainer::nn {
@@ -252,19 +252,19 @@ TEST(Plan, LeavesBlocksOutInTrainingAlone) {
   EXPECT_NE(outputs(plain, Mode::kTrain), outputs(deep, Mode::kTrain));
 }
 
-TEST(MemoryPlan, SharesMemoryBetweenLivesThatDoNotMeet) {
+TEST(ArenaLayout, SharesMemoryBetweenLivesThatDoNotMeet) {
   const std::vector<Lifetime> chain = {{1000, 0, 1}, {1000, 1, 2}, {1000, 2, 3}, {1000, 3, 4}};
-  EXPECT_EQ(plan_memory(chain).total_bytes, 2048U);
+  EXPECT_EQ(lay_out_arena(chain).total_bytes, 2048U);
 }
 
-TEST(MemoryPlan, NeverOverlapsLivesThatMeet) {
+TEST(ArenaLayout, NeverOverlapsLivesThatMeet) {
   KeyedRng rng({.seed = 5});
   std::vector<Lifetime> buffers;
   for (int i = 0; i < 200; ++i) {
     const int first = static_cast<int>(rng.below(100));
     buffers.push_back({rng.below(5000), first, first + static_cast<int>(rng.below(30))});
   }
-  const MemoryPlan plan = plan_memory(buffers);
+  const ArenaLayout plan = lay_out_arena(buffers);
   for (std::size_t a = 0; a < buffers.size(); ++a) {
     EXPECT_EQ(plan.offsets[a] % 64, 0U);
     EXPECT_LE(plan.offsets[a] + buffers[a].bytes, plan.total_bytes);

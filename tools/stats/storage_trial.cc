@@ -41,8 +41,8 @@ struct Way {
 
 std::vector<Way> all_ways(int size) {
   const int shorter = size * 8 / 7;
-  const ways::Resize resize{.shorter = shorter};
-  const ways::Resize with_restarts{.shorter = shorter, .restarts = true};
+  const ways::Resize resize{.shrink = {.shorter = shorter}};
+  const ways::Resize with_restarts{.shrink = {.shorter = shorter}, .restarts = true};
   const std::string small = fmt::format("--jpeg 'resize({})'", shorter);
   std::vector<Way> list;
   list.push_back({});

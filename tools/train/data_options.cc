@@ -81,14 +81,14 @@ void DataOptions::check_folds() const {
 
 void DataOptions::check_mix() const {
   mix.check(train, order.chosen(), "");
-  require(folds == 0 || std::ranges::none_of(train, MixOptions::has_weight),
+  require(folds == 0 || std::ranges::none_of(train, MixWords::has_weight),
           "--folds is not for a mix");
 }
 
 void DataOptions::settle(ReadOptions& read) {
   check_folds();
   for (const std::string& spec : val)
-    require(!MixOptions::has_weight(spec),
+    require(!MixWords::has_weight(spec),
             "--val " + printable_spec(spec) + ": what is evaluated has no weights");
   order.settle();
   val_order.settle();
@@ -111,7 +111,7 @@ void DataOptions::settle(ReadOptions& read) {
 }
 
 std::vector<std::string> DataOptions::train_specs() const {
-  if (folds == 0) return MixOptions::specs_of(train);
+  if (folds == 0) return MixWords::specs_of(train);
   std::vector<std::string> specs;
   for (int one = 0; one < folds; ++one) {
     if (one == fold) continue;

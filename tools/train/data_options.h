@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pipeline/mixup.h"
-#include "tools/mix_options.h"
+#include "tools/mix_words.h"
 #include "tools/order_options.h"
 #include "tools/read_options.h"
 
@@ -30,7 +30,7 @@ struct DataOptions {
   OrderOptions order = OrderOptions(wds::orders::kUsualBuffer);
   /// What is skipped, taken and kept of the samples to evaluate on.
   OrderOptions val_order = OrderOptions();
-  MixOptions mix = {};
+  MixWords mix = {};
   /// How the pictures of a training batch are mixed with one another.
   pipeline::MixUpOptions mixup = {};
   /// Samples per epoch of synthetic data; 0: real data.

@@ -40,8 +40,7 @@ class SurveyPass {
         threads_(input.threads),
         expected_(expected(input)),
         progress_(input.terminal, "samples", expected_, "reading the first samples"),
-        opener_(progress_.follow(borrowed(input.opener), input.shards,
-                                 expected_ > 0 ? Follow::kUntilTheFirst : Follow::kToTheEnd)) {
+        opener_(progress_.follow(borrowed(input.opener), input.shards, Follow::kUnlessCounted)) {
     for (std::size_t i = 0; i < input.shards.size(); ++i)
       numbers_.try_emplace(input.shards[i], static_cast<std::uint32_t>(i));
   }

@@ -248,7 +248,7 @@ std::vector<Lowering::InputWorks> Lowering::take_input_works() {
 }
 
 void Lowering::finish(OwnedMemory& memory) {
-  const nn::MemoryPlan plan = nn::plan_memory(lifetimes_);
+  const nn::ArenaLayout plan = nn::lay_out_arena(lifetimes_);
   memory.arena = allocate_arena(plan.total_bytes);
   memory.scratchpad = AlignedBuffer(scratchpad_bytes_);
   memory.kept = std::move(kept_);

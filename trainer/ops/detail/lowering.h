@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "trainer/nn/arena_layout.h"
 #include "trainer/nn/fusion.h"
-#include "trainer/nn/memory_plan.h"
 #include "trainer/ops/detail/aligned_buffer.h"
 #include "trainer/ops/detail/op.h"
 

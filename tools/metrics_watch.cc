@@ -1,4 +1,4 @@
-#include "tools/train/run_watch.h"
+#include "tools/metrics_watch.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// MemoryPlan: the offset of each buffer of a step in one arena, given its lifetime.
+// ArenaLayout: the offset of each buffer of a step in one arena, given its lifetime.
 //
 // Buffers whose lifetimes overlap never overlap in memory; others may share it. They are placed by
 // size, the largest first, each at the lowest offset that is free during its lifetime.
@@ -19,11 +19,11 @@ struct Lifetime {
   int last = 0;
 };
 
-struct MemoryPlan {
+struct ArenaLayout {
   std::vector<std::size_t> offsets;  ///< one per buffer, multiples of 64
   std::size_t total_bytes = 0;
 };
 
-MemoryPlan plan_memory(std::span<const Lifetime> buffers);
+ArenaLayout lay_out_arena(std::span<const Lifetime> buffers);
 
 }  // namespace millrace::trainer::nn

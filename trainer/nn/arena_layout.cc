@@ -1,4 +1,4 @@
-#include "trainer/nn/memory_plan.h"
+#include "trainer/nn/arena_layout.h"
 
 #include <algorithm>
 #include <numeric>
@@ -32,12 +32,12 @@ std::size_t first_gap(std::vector<Extent>& taken, std::size_t bytes) {
 
 }  // namespace
 
-MemoryPlan plan_memory(std::span<const Lifetime> buffers) {
+ArenaLayout lay_out_arena(std::span<const Lifetime> buffers) {
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](std::size_t i) { return buffers[i].bytes; });
-  MemoryPlan plan{.offsets = std::vector<std::size_t>(buffers.size())};
+  ArenaLayout plan{.offsets = std::vector<std::size_t>(buffers.size())};
   std::vector<Extent> taken;
   for (auto now = order.begin(); now != order.end(); ++now) {
     taken.clear();

@@ -1,4 +1,4 @@
-#include "tools/mix_options.h"
+#include "tools/mix_words.h"
 
 #include <CLI/App.hpp>
 #include <algorithm>
@@ -32,16 +32,16 @@ std::optional<Weighted> weighted(const std::string& word) {
 
 }  // namespace
 
-void MixOptions::declare(CLI::App& app) {
+void MixWords::declare(CLI::App& app) {
   add_choice(app, "--mix-end", end, wds::kMixEndWords,
              "When a set of a mix has no sample left, after --repeat times: stop the epoch; repeat "
              "it, until each set was read once, or --repeat times; drop it, and read the others to "
              "their ends");
 }
 
-bool MixOptions::has_weight(const std::string& word) { return weighted(word).has_value(); }
+bool MixWords::has_weight(const std::string& word) { return weighted(word).has_value(); }
 
-std::vector<std::string> MixOptions::specs_of(const std::vector<std::string>& words) {
+std::vector<std::string> MixWords::specs_of(const std::vector<std::string>& words) {
   std::vector<std::string> specs;
   std::ranges::transform(words, std::back_inserter(specs), [](const std::string& word) {
     const auto set = weighted(word);
@@ -50,8 +50,8 @@ std::vector<std::string> MixOptions::specs_of(const std::vector<std::string>& wo
   return specs;
 }
 
-void MixOptions::check(const std::vector<std::string>& words, const SampleOrder& order,
-                       const std::string& prefix) const {
+void MixWords::check(const std::vector<std::string>& words, const SampleOrder& order,
+                     const std::string& prefix) const {
   if (std::ranges::none_of(words, has_weight)) {
     require(end == wds::MixEnd::kStop,
             "--mix-end needs a mix: " + prefix + "0.7:SPEC " + prefix + "0.3:SPEC");
@@ -74,8 +74,8 @@ void MixOptions::check(const std::vector<std::string>& words, const SampleOrder&
   static_cast<void>(wds::whole_weights(weights));
 }
 
-pipeline::MixOptions MixOptions::sets(const std::vector<std::string>& words,
-                                      const ShardLists& lists) const {
+pipeline::MixOptions MixWords::sets(const std::vector<std::string>& words,
+                                    const ShardLists& lists) const {
   pipeline::MixOptions mix{.end = end};
   for (const std::string& word : words)
     if (const auto set = weighted(word))

@@ -1,9 +1,9 @@
-// MixOptions: several sets of shards with their weights, as words of the command line: 0.7:SPEC.
+// MixWords: several sets of shards with their weights, as words of the command line: 0.7:SPEC.
 //
-//   MixOptions mix;
+//   MixWords mix;
 //   mix.declare(app);                     // --mix-end
 //   mix.check(words, order, "--train ");  // before anything is opened
-//   lists.urls(MixOptions::specs_of(words));
+//   lists.urls(MixWords::specs_of(words));
 //   options.mix = mix.sets(words, lists);
 //
 // Threads: a value type.
@@ -22,7 +22,7 @@ class App;
 
 namespace millrace::tools {
 
-struct MixOptions {
+struct MixWords {
   wds::MixEnd end = wds::MixEnd::kStop;
 
   void declare(CLI::App& app);
