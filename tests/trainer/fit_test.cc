@@ -160,6 +160,45 @@ TEST(Fit, MicroBatchesOfDifferentSizesWeighEachSampleAlike) {
   }
 }
 
+TEST(Fit, AGroupThatIsTheFirstOfNoParameterIsRefused) {
+  const auto refusal = [](const std::vector<ParameterGroup>& groups) -> std::string {
+    TrainOptions options = options_for(1);
+    options.optimizer.rule = Sgd{.lr = 0.1, .groups = groups};
+    try {
+      LinearRun({.samples = 16}).run(options);
+      return {};
+    } catch (const Error& error) {
+      EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
+      return error.what();
+    }
+  };
+  using ::testing::AllOf;
+  EXPECT_EQ("", refusal({{.parameters = "norms-biases"}, {.parameters = "fc."}}));
+  EXPECT_THAT(refusal({{.parameters = "layer1.", .rate = 0}}),
+              AllOf(HasSubstr("group(layer1.)"), HasSubstr("fc.bias, fc.weight")));
+  EXPECT_THAT(refusal({{.parameters = "norm-biases"}}), HasSubstr("did you mean norms-biases?"));
+  EXPECT_THAT(refusal({{.parameters = "fc."}, {.parameters = "*.bias"}}),
+              AllOf(HasSubstr("group(*.bias)"), HasSubstr("groups before it")));
+}
+
+TEST(Fit, OtherStepsPerEpochThanTheInputsAreWarnedOf) {
+  const auto log_of = [](std::int64_t steps, const ScheduleChoice& schedule) {
+    const testing::TempDir folder;
+    TrainOptions options = options_for(1);
+    options.schedule = schedule;
+    options.steps_per_epoch = steps;
+    options.log = Log::to_file(folder / "screen");
+    LinearRun({.samples = 100}).run(options);
+    return testing::read_file(folder / "screen");
+  };
+  const schedules::Cosine by_step{.pace = {.unit = RateUnit::kStep}};
+  const std::string warning = "an epoch has 7 steps, and ";
+  EXPECT_THAT(log_of(4, by_step), HasSubstr(warning + "4 were given"));
+  EXPECT_THAT(log_of(9, by_step), HasSubstr(warning + "9 were given"));
+  EXPECT_THAT(log_of(7, by_step), ::testing::Not(HasSubstr(warning)));
+  EXPECT_THAT(log_of(4, schedules::Cosine()), ::testing::Not(HasSubstr(warning))) << "by epoch";
+}
+
 TEST(Fit, RepeatsItselfBitForBit) {
   LinearRun first({.world = 3});
   LinearRun second({.world = 3});
