@@ -108,6 +108,22 @@ std::vector<std::string> folders_in(const std::string& folder) {
   return paths;
 }
 
+/// The mark of the run that wrote the checkpoint at `path`, by its manifest; empty if none says.
+std::string run_of(const std::string& path, const io::Opener& opener) {
+  try {
+    return detail::FolderReader(path, opener).manifest().run;
+  } catch (const Error& error) {
+    if (cannot_be_seen(error) || error.code() == ErrorCode::kCorrupt) return {};
+    throw;
+  }
+}
+
+/// Throws: InvalidArgument for another run's than `run`; empty: any.
+void check_run(const TrainState& state, const std::string& run, const std::string& path) {
+  if (run.empty() || state.run.empty() || state.run == run) return;
+  throw Error(ErrorCode::kInvalidArgument, "it is of another run than last", {.url = path});
+}
+
 }  // namespace
 
 namespace detail {
@@ -226,10 +242,12 @@ std::string find_newest_checkpoint(const std::string& folder, const Log& log,
   std::string newest;
   std::tuple<std::int64_t, std::int64_t> most{-1, -1};
   const bool is_stored = io::is_network_url(folder);
+  const std::string run = run_of(folder + "/last", opener);
   for (const std::string& path :
        is_stored ? detail::whole_stored_folders(opener, folder, skip) : folders_in(folder)) {
     try {
       const TrainState state = read_checkpoint_state(path, opener);
+      check_run(state, run, path);
       // At equal steps `last`, which includes the evaluation after them, sorts after `best`.
       const std::tuple steps{state.global_step, state.epoch};
       if (steps >= most) {

@@ -130,8 +130,9 @@ std::string find_checkpoint(const std::string& path, const std::string& name,
 void recover_checkpoints(const std::string& folder, const Log& log);
 
 /// The intact checkpoint in `folder`, which may be a store's url, with the most steps (`--resume
-/// auto`); empty if there is none. Damaged or incomplete ones are skipped with a line in `log`; in
-/// a store their files' sizes are compared. Throws: network faults.
+/// auto`); empty if there is none. Damaged or incomplete ones, and those of another run than that
+/// of `last`, are skipped with a warning in `log`; in a store files' sizes are compared. Throws:
+/// network faults.
 std::string find_newest_checkpoint(const std::string& folder, const Log& log,
                                    const io::Opener& opener = io::UrlOpener());
 

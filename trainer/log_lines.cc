@@ -31,6 +31,16 @@ std::string accuracy_text(const char* whose, const NamedValues& values) {
   return top1 ? fmt::format(", {} Accuracy={:.2f}%", whose, 100.0 * *top1) : std::string();
 }
 
+/// "val_top1" is the accuracy; another measure has its own name.
+std::string best_text(const EndEvent& event) {
+  if (!event.best) return {};
+  const bool is_share_of = is_share(event.monitor.substr(event.monitor.find('_') + 1));
+  const std::string name = event.monitor == "val_top1" ? "Max Accuracy" : "Best " + event.monitor;
+  const std::string value = is_share_of ? fmt::format("{:.2f}%", 100.0 * *event.best)
+                                        : fmt::format("{:.5f}", *event.best);
+  return fmt::format(", {}={} at Epoch={}", name, value, event.best_epoch);
+}
+
 std::string how_it_ended(const EndEvent& event) {
   if (event.interrupted) return "Interrupted";
   return event.stopped_by.empty() ? "Done" : "Stopped by --" + event.stopped_by;
@@ -112,16 +122,10 @@ std::string stall_line(const EpochEvent& event) {
 }
 
 std::string end_line(const EndEvent& event) {
-  std::string best;
-  if (event.best && is_share(event.monitor.substr(event.monitor.find('_') + 1))) {
-    best = fmt::format(", Max Accuracy={:.2f}% at Epoch={}", 100.0 * *event.best, event.best_epoch);
-  } else if (event.best) {
-    best =
-        fmt::format(", Best {}={:.5f} at Epoch={}", event.monitor, *event.best, event.best_epoch);
-  }
   return fmt::format("{} after {} epochs, Total Time={}, Average GlobalRate={:.2f}{}{}{}",
                      how_it_ended(event), event.epochs, duration_text(event.seconds),
-                     event.mean_rate, best, event.verdict.empty() ? "" : ", ", event.verdict);
+                     event.mean_rate, best_text(event), event.verdict.empty() ? "" : ", ",
+                     event.verdict);
 }
 
 }  // namespace millrace::trainer

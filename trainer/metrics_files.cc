@@ -27,6 +27,7 @@ void MetricsCsv::on_log_step(const StepEvent& event) {
 }
 
 void MetricsCsv::on_epoch_end(const EpochEvent& event) {
+  global_step_ = event.global_step;  // a resumed run may evaluate without a step
   for (const auto& [name, value] : event.train) row("epoch", event.epoch, "train_" + name, value);
   for (const auto& [name, value] : event.val) row("epoch", event.epoch, "val_" + name, value);
   row("epoch", event.epoch, "skipped", static_cast<double>(event.skipped_samples));

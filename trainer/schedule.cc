@@ -86,7 +86,10 @@ float Schedule::lr(const SchedulePoint& point) const {
       point.steps_per_epoch <= 0
           ? epoch
           : epoch + static_cast<double>(point.step) / static_cast<double>(point.steps_per_epoch);
-  const double rate = curve_->rate(run_, curve_->pace().unit == RateUnit::kStep ? exact : epoch);
+  const bool by_step = curve_->pace().unit == RateUnit::kStep;
+  RunRate run = run_;
+  if (by_step) run.pace_epochs = 1.0 / static_cast<double>(point.steps_per_epoch);
+  const double rate = curve_->rate(run, by_step ? exact : epoch);
   const double start = curve_->pace().start;
   return static_cast<float>(rate * (start + (1.0 - start) * warmup_share(point, exact)));
 }

@@ -44,6 +44,9 @@ struct Pace {
 struct RunRate {
   double base_lr = 0.1;
   double epochs = 1.0;  ///< of the whole run: where cosine, linear and one-cycle end
+  /// Epochs between two changes of the rate: 1, or by step that share of an epoch. Schedule sets
+  /// it.
+  double pace_epochs = 1.0;
 
   /// Of the run, 0 to 1.
   double share(double epochs_done) const;

@@ -97,6 +97,7 @@ void TensorBoardLog::on_log_step(const StepEvent& event) {
 }
 
 void TensorBoardLog::on_epoch_end(const EpochEvent& event) {
+  global_step_ = event.global_step;  // a resumed run may evaluate without a step
   NamedValues values{{"epoch/rate", event.rate}, {"epoch/wait_share", event.stall.wait_share}};
   for (const auto& [name, value] : event.train) values.emplace_back("train/" + name, value);
   for (const auto& [name, value] : event.val) values.emplace_back("val/" + name, value);

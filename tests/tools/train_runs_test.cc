@@ -144,6 +144,36 @@ TEST_F(TrainRuns, ForceAndResumeContradictEachOther) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("--force"), HasSubstr("--resume")));
 }
 
+TEST_F(TrainRuns, TimesBetweenCheckpointsFitAClock) {
+  const ProcessResult none = train({"--run-dir", "none", "--save-every-minutes", "0.0001"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, HasSubstr("--save-every-minutes 0.0001 is less than a second"));
+  train_whole(dir_ / "run", {"--save-every-minutes", "1e300", "--limit-train-batches", "3",
+                             "--epochs", "1", "--trace", dir_ / "t.json"});
+  const std::string trace = read_file(dir_ / "t.json");
+  std::size_t saved = 0;
+  for (std::size_t at = 0; (at = trace.find("\"checkpoint\"", at)) != trace.npos; ++at) ++saved;
+  EXPECT_EQ(2U, saved) << "best and last, none after a step";
+}
+
+TEST_F(TrainRuns, ACheckpointElsewhereDoesNotReplaceAnotherRun) {
+  const std::vector<std::string> few = {"--limit-train-batches", "2", "--epochs", "1"};
+  train_whole(dir_ / "a", few);
+  train_whole(dir_ / "b", few);
+  const std::string last = dir_ / "b/checkpoints/last/model.safetensors";
+  const std::string before = read_file(last);
+  const auto into = [&](const std::string& folder) {
+    return train({"--run-dir", dir_ / folder, "--resume", dir_ / "a", "--limit-train-batches", "2",
+                  "--epochs", "2"});
+  };
+  const ProcessResult refused = into("b");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr(dir_ / "b"), HasSubstr("holds another run than")));
+  EXPECT_EQ(before, read_file(last));
+  EXPECT_EQ(into("c").status, 0);
+  EXPECT_EQ(into("c").status, 0) << "it is the same run";
+}
+
 TEST_F(TrainRuns, ARunFolderIsTakenWhereACheckpointIs) {
   train_whole(dir_ / "run", {"--val", shards_, "--epochs", "2"});
   const auto eval = [&](const std::string& checkpoint) {

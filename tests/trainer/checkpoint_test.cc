@@ -129,6 +129,24 @@ TEST(Checkpoint, AnIncompleteOneIsPassedOverWithALine) {
   EXPECT_EQ("", find_newest_checkpoint(folder / "nowhere", log));
 }
 
+TEST(Checkpoint, TheNewestIsOfTheRunOfLast) {
+  const testing::TempDir folder;
+  SavedModel model;
+  const auto save = [&](const std::string& name, std::int64_t steps, const std::string& run) {
+    TrainState state = state_at(steps);
+    state.run = run;
+    save_checkpoint(folder.path(), name, state, model.tensors());
+  };
+  save("best", 40, "a");
+  save("epoch-0002", 30, "b");
+  save("last", 20, "b");
+  const Log log = Log::to_file(folder / "log");
+  EXPECT_EQ(folder / "epoch-0002", find_newest_checkpoint(folder.path(), log));
+  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("another run"));
+  save("best", 40, "");
+  EXPECT_EQ(folder / "best", find_newest_checkpoint(folder.path(), log)) << "no run is named";
+}
+
 TEST(Checkpoint, OneSwappedOutIsFoundUnderItsPreviousName) {
   const testing::TempDir folder;
   SavedModel model;

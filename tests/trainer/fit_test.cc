@@ -101,6 +101,104 @@ TEST(Fit, ADeviceWhoseInputEndsEarlierTakesPartWithNoSample) {
   }
 }
 
+/// Its last batch of an epoch has only the samples that are left, as with --uneven partial.
+class PartialFeed final : public Feed {
+ public:
+  explicit PartialFeed(MemoryFeed& feed) : feed_(feed) { feed.is_unequal = true; }
+  std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override {
+    return std::make_unique<Epoch>(feed_.open(epoch, from));
+  }
+  std::int64_t batch_size() const override { return feed_.batch_size(); }
+
+ private:
+  class Epoch final : public EpochFeed {
+   public:
+    explicit Epoch(std::unique_ptr<EpochFeed> feed) : feed_(std::move(feed)) {}
+    bool next(int replica, pipeline::Batch& batch) override {
+      if (!feed_->next(replica, batch)) return false;
+      for (auto& field : batch.fields) {
+        field.data = field.data.first(field.data.size() / static_cast<std::size_t>(batch.size) *
+                                      static_cast<std::size_t>(batch.num_valid));
+        field.spec.shape[0] = batch.num_valid;
+      }
+      batch.size = batch.num_valid;
+      batch.valid.resize(static_cast<std::size_t>(batch.size));
+      batch.keys.resize(batch.valid.size());
+      return true;
+    }
+    void stop() override { feed_->stop(); }
+    std::string busiest_stage() const override { return feed_->busiest_stage(); }
+
+   private:
+    std::unique_ptr<EpochFeed> feed_;
+  };
+
+  MemoryFeed& feed_;
+};
+
+// Steps of 32 + 8 samples on one device, and of 64 + 13 on two, the second without any of the 13.
+TEST(Fit, MicroBatchesOfDifferentSizesWeighEachSampleAlike) {
+  for (const auto& [world, samples] : std::vector<std::pair<int, std::size_t>>{{1, 40}, {2, 77}}) {
+    const testing::TempDir folder;
+    TrainOptions options = options_for(1);
+    options.optimizer.rule = Sgd{.lr = 0.1, .momentum = 0};
+    options.accumulate = 2;
+    const auto weights_of = [&, w = world, n = samples](bool partial) {
+      LinearRun bench({.world = w, .batch_size = 32, .samples = n});
+      PartialFeed feed(bench.train);
+      if (partial) bench.train_feed = &feed;
+      options.checkpoint.folder = folder / (partial ? "partial" : "padded");
+      bench.run(options);
+      std::vector<float> weights = weights_in(options.checkpoint.folder + "/last", bench.model);
+      weights.resize(bench.model.parameters().padded_size());
+      return weights;
+    };
+    const std::vector<float> padded = weights_of(false);
+    const std::vector<float> partial = weights_of(true);
+    for (std::size_t i = 0; i < padded.size(); ++i)
+      EXPECT_NEAR(padded[i], partial[i], 1e-6) << world << " devices, weight " << i;
+  }
+}
+
+TEST(Fit, AGroupThatIsTheFirstOfNoParameterIsRefused) {
+  const auto refusal = [](const std::vector<ParameterGroup>& groups) -> std::string {
+    TrainOptions options = options_for(1);
+    options.optimizer.rule = Sgd{.lr = 0.1, .groups = groups};
+    try {
+      LinearRun({.samples = 16}).run(options);
+      return {};
+    } catch (const Error& error) {
+      EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
+      return error.what();
+    }
+  };
+  using ::testing::AllOf;
+  EXPECT_EQ("", refusal({{.parameters = "norms-biases"}, {.parameters = "fc."}}));
+  EXPECT_THAT(refusal({{.parameters = "layer1.", .rate = 0}}),
+              AllOf(HasSubstr("group(layer1.)"), HasSubstr("fc.bias, fc.weight")));
+  EXPECT_THAT(refusal({{.parameters = "norm-biases"}}), HasSubstr("did you mean norms-biases?"));
+  EXPECT_THAT(refusal({{.parameters = "fc."}, {.parameters = "*.bias"}}),
+              AllOf(HasSubstr("group(*.bias)"), HasSubstr("groups before it")));
+}
+
+TEST(Fit, OtherStepsPerEpochThanTheInputsAreWarnedOf) {
+  const auto log_of = [](std::int64_t steps, const ScheduleChoice& schedule) {
+    const testing::TempDir folder;
+    TrainOptions options = options_for(1);
+    options.schedule = schedule;
+    options.steps_per_epoch = steps;
+    options.log = Log::to_file(folder / "screen");
+    LinearRun({.samples = 100}).run(options);
+    return testing::read_file(folder / "screen");
+  };
+  const schedules::Cosine by_step{.pace = {.unit = RateUnit::kStep}};
+  const std::string warning = "an epoch has 7 steps, and ";
+  EXPECT_THAT(log_of(4, by_step), HasSubstr(warning + "4 were given"));
+  EXPECT_THAT(log_of(9, by_step), HasSubstr(warning + "9 were given"));
+  EXPECT_THAT(log_of(7, by_step), ::testing::Not(HasSubstr(warning)));
+  EXPECT_THAT(log_of(4, schedules::Cosine()), ::testing::Not(HasSubstr(warning))) << "by epoch";
+}
+
 TEST(Fit, RepeatsItselfBitForBit) {
   LinearRun first({.world = 3});
   LinearRun second({.world = 3});

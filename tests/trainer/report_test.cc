@@ -74,6 +74,20 @@ TEST(LogLines, HaveTheFormThatScriptsRead) {
   EXPECT_THAT(to_json(end), HasSubstr(R"("stopped_by":"max-time")"));
 }
 
+TEST(LogLines, TheLastOneCallsTheMonitoredMeasureByItsName) {
+  EndEvent end;
+  end.best_epoch = 2;
+  end.best = 0.5;
+  for (const auto& [monitor, text] :
+       std::vector<std::pair<std::string, std::string>>{{"val_top1", "Max Accuracy=50.00%"},
+                                                        {"val_top5", "Best val_top5=50.00%"},
+                                                        {"train_top1", "Best train_top1=50.00%"},
+                                                        {"val_loss", "Best val_loss=0.50000"}}) {
+    end.monitor = monitor;
+    EXPECT_THAT(end_line(end), ::testing::EndsWith(", " + text + " at Epoch=2"));
+  }
+}
+
 TEST(RateMeter, SmoothsSixtyToForty) {
   const RateMeter::Clock::time_point start{};
   RateMeter meter(start);
@@ -255,6 +269,7 @@ TEST(TensorBoardLog, IsReadByAnIndependentParser) {
   log.on_step({.global_step = 300});
   log.on_log_step({.global_step = 300, .loss = 0.5, .lr = 0.25, .rate = 1024});
   EpochEvent epoch;
+  epoch.global_step = 301;
   epoch.val = {{"top1", 0.75}};
   log.on_epoch_end(epoch);
   testing::write_file(folder / "reader.py", kReader);
@@ -263,7 +278,7 @@ TEST(TensorBoardLog, IsReadByAnIndependentParser) {
   ASSERT_EQ(0, std::system(command.c_str()));
   const std::string out = testing::read_file(folder / "out");
   EXPECT_THAT(out, StartsWith("brain.Event:2\n300 step/loss 0.5\n300 step/lr 0.25\n"));
-  EXPECT_THAT(out, HasSubstr("300 val/top1 0.75"));
+  EXPECT_THAT(out, HasSubstr("301 val/top1 0.75")) << "the epoch's last, with a step or without";
 }
 
 TEST(MetricsReport, HasPercentilesCompilationsAndWarnings) {
@@ -315,6 +330,18 @@ TEST(MetricsCsv, KeepsItsHeaderOverARestart) {
   const std::string text = testing::read_file(folder / "m.csv");
   EXPECT_THAT(text, StartsWith("event,epoch,global_step,name,value\nstep,1,5,loss,0.5\n"));
   EXPECT_EQ(text.find("event"), text.rfind("event")) << "one header";
+}
+
+// As of a run that was stopped in an evaluation, and resumed.
+TEST(MetricsCsv, HasAnEpochsStepWithoutAStep) {
+  const testing::TempDir folder;
+  MetricsCsv csv(folder / "m.csv");
+  EpochEvent epoch;
+  epoch.epoch = 2;
+  epoch.global_step = 14;
+  epoch.val = {{"top1", 0.75}};
+  csv.on_epoch_end(epoch);
+  EXPECT_THAT(testing::read_file(folder / "m.csv"), HasSubstr("\nepoch,2,14,val_top1,0.75\n"));
 }
 
 }  // namespace

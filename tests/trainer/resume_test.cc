@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -293,6 +295,52 @@ TEST(Resume, ARunThatWasKilledBetweenBestAndLastSavesLast) {
   options.resume = "auto";
   NamedRun().run(options);
   EXPECT_EQ(best, weights_of(checkpoints + "/last"));
+}
+
+/// The number of lines of a run's metrics.
+std::ptrdiff_t lines_of(const std::string& path) {
+  const std::string text = testing::read_file(path);
+  return std::ranges::count(text, '\n');
+}
+
+// A run that has fewer steps than the one before it, as one that was stopped early.
+TEST(Resume, ARunThatStartsOverSetsTheEarlierOneAside) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_resume(folder, 3);
+  options.checkpoint.top_k = 1;
+  NamedRun().run(options);
+  const std::string earlier = weights_of(folder / "run/checkpoints/best");
+  const auto lines = lines_of(folder / "run/metrics.csv");
+  testing::write_file(folder / "run/notes.txt", "mine");
+  options.epochs = 1;
+  options.checkpoint.top_k = 0;
+  options.optimizer.rule = Sgd{.lr = 0.02, .momentum = 0};
+  NamedRun().run(options);
+
+  EXPECT_EQ(earlier, weights_of(folder / "run/replaced-1/checkpoints/best"));
+  EXPECT_EQ(lines, lines_of(folder / "run/replaced-1/metrics.csv"));
+  EXPECT_GT(lines, lines_of(folder / "run/metrics.csv"));
+  EXPECT_TRUE(fs::exists(folder / "run/notes.txt"));
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              AllOf(HasSubstr("run/replaced-1 now: checkpoints, "), HasSubstr("metrics.jsonl")));
+  const std::string last = weights_of(folder / "run/checkpoints/last");
+  EXPECT_EQ(last, weights_of(folder / "run/checkpoints/best"));
+  options.resume = "auto";
+  EXPECT_TRUE(NamedRun().run(options).epochs.empty()) << "it is the new one that is done";
+  EXPECT_EQ(last, weights_of(folder / "run/checkpoints/last"));
+}
+
+TEST(Resume, CheckpointsThatAreAllDamagedAreNotReplaced) {
+  const testing::TempDir folder;
+  const TrainOptions options = after_an_epoch(folder);
+  const std::string checkpoints = folder / "run/checkpoints";
+  for (const char* name : {"/last", "/best"})
+    fs::resize_file(checkpoints + name + "/model.safetensors", 9);
+  EXPECT_THAT(NamedRun().refusal(options), AllOf(HasSubstr(checkpoints), HasSubstr("--force")));
+  EXPECT_EQ(9U, fs::file_size(checkpoints + "/last/model.safetensors"));
+  fs::remove_all(checkpoints);
+  EXPECT_EQ("", NamedRun().refusal(options));
+  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("the run begins anew"));
 }
 
 TEST(RunLock, ASecondRunInAFolderIsRefused) {

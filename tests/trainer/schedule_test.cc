@@ -150,10 +150,17 @@ TEST(Schedule, LinearFollowsTorch) {
 }
 
 TEST(Schedule, OneCycleFollowsTorch) {
-  // Torch's last step is step total - 1; ours is the run's end, so it corresponds to 31 steps.
-  const Schedule schedule(OneCycle{.rise = 8.0 / 30.0}, {.base_lr = 0.5, .epochs = 3.0});
-  expect_torch("OneCycleLR(opt, max_lr=0.5, total_steps=31, pct_start=9.0/31.0)",
-               per_step(schedule, 3, 10));
+  const Schedule schedule(OneCycle(), {.base_lr = 0.5, .epochs = 3.0});
+  expect_torch("OneCycleLR(opt, max_lr=0.5, total_steps=30)", per_step(schedule, 3, 10));
+}
+
+TEST(Schedule, OneCycleOfFewStepsEndsWithItsLastRate) {
+  const Schedule schedule(OneCycle{.rise = 0.5}, {.base_lr = 0.5, .epochs = 2.0});
+  expect_torch("OneCycleLR(opt, max_lr=0.5, total_steps=14, pct_start=0.5)",
+               per_step(schedule, 2, 7));
+  EXPECT_NEAR(0.5 / 25 / 1e4, per_step(schedule, 2, 7).back(), 1e-9);
+  const Schedule one(OneCycle(), {.base_lr = 0.5, .epochs = 1.0});
+  EXPECT_NEAR(0.5 / 25 / 1e4, per_step(one, 1, 1).back(), 1e-9) << "as torch's of one step";
 }
 
 TEST(Schedule, ExponentialFollowsTorch) {

@@ -120,6 +120,24 @@ TEST(StoreRun, IsResumedFromWhereItWasStopped) {
       << "it goes on where the first run's ends";
 }
 
+TEST(StoreRun, ThatStartsOverRemovesWhatTheEarlierOneWrote) {
+  MemoryStore store;
+  TrainOptions options = options_at(kRun, store);
+  options.checkpoint.top_k = 1;
+  LinearRun({}).run(options);
+  const std::string metrics = std::string(kRun) + "/metrics.jsonl";
+  const auto lines = lines_in(store.objects().at(metrics));
+  store.put(std::string(kRun) + "/notes.txt", "mine");
+  options.epochs = 1;
+  options.checkpoint.top_k = 0;
+  LinearRun({}).run(options);
+  EXPECT_LT(lines_in(store.objects().at(metrics)), lines);
+  EXPECT_EQ(names_below(store, std::string(kRun) + "/checkpoints").size(), 8U) << "last, best";
+  EXPECT_EQ(read_checkpoint_state(kLast, *store.opener()).run,
+            read_checkpoint_state(std::string(kRun) + "/checkpoints/best", *store.opener()).run);
+  EXPECT_THAT(names_below(store, kRun), Contains("notes.txt"));
+}
+
 TEST(StoreRun, KeepsTheBestCheckpointsAndNoObjectsOfOthers) {
   MemoryStore store;
   TrainOptions options = options_at(kRun, store);

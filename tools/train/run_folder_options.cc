@@ -6,6 +6,8 @@
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 
@@ -62,6 +64,22 @@ std::string folder_of_auto(const std::string& run_dir) {
   return run_dir.substr(0, run_dir.size() - kInFolder.size());
 }
 
+/// The mark of the run that wrote the checkpoint; empty if it cannot be told.
+std::string run_of(const std::string& checkpoint, const io::Opener& opener) {
+  try {
+    return trainer::read_checkpoint_state(checkpoint, opener).run;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+    return {};
+  }
+}
+
+/// A clock's time of nanoseconds holds no more than 292 years: longer ones never pass either.
+std::chrono::seconds whole_seconds(double minutes) {
+  constexpr double kMaxSeconds = 100.0 * 365 * 24 * 3600;
+  return std::chrono::seconds(std::llround(std::min(60 * minutes, kMaxSeconds)));
+}
+
 void check_monitor(const std::string& monitor, const std::vector<std::string>& measures,
                    bool has_validation) {
   std::string known;
@@ -85,7 +103,9 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->type_name("DIR")
       ->check(in_short_help())
       ->check(of_this_start());
-  app.add_flag("--force", force, "Start over in a --run-dir that holds a run")
+  app.add_flag("--force", force,
+               "Start over in a --run-dir that holds a run, whose files go to replaced-N in it, or "
+               "in a store are removed")
       ->check(of_this_start());
   app.add_option("--resume", resume,
                  "Checkpoint or run to continue, a folder or URL; auto: the newest one in "
@@ -117,7 +137,8 @@ void RunFolderOptions::declare(CLI::App& app) {
   app.add_option("--save-every-steps", every_steps, "Save `last` every N steps; 0: never")
       ->transform(whole_number(0))
       ->check(may_change());
-  app.add_option("--save-every-minutes", every_minutes, "Save `last` every X minutes; 0: never")
+  app.add_option("--save-every-minutes", every_minutes,
+                 "Save `last` every X minutes, to the second; 0: never")
       ->transform(real_number(0))
       ->check(may_change());
   app.add_option(
@@ -134,6 +155,9 @@ void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_
   if (!upload.empty() && io::is_network_url(run_dir))
     refuse_folder("--upload is for a --run-dir on disk: checkpoints are in " +
                   io::printable_url(run_dir) + " already");
+  if (every_minutes > 0 && whole_seconds(every_minutes) == std::chrono::seconds::zero())
+    refuse_folder(
+        fmt::format("--save-every-minutes {:g} is less than a second; 0: never", every_minutes));
   check_start();
 }
 
@@ -193,6 +217,7 @@ void RunFolderOptions::settle(const std::string& model, const io::Opener& opener
         opener);
   if (run_dir == "none") run_dir.clear();
   if (io::is_network_url(run_dir) && resume.empty() && !force && holds_run(opener)) refuse_used();
+  if (!run_dir.empty() && !resume.empty() && resume != kAuto) meet_own(opener);
   while (upload.size() > 1 && upload.ends_with('/')) upload.pop_back();
   if (!upload.empty()) meet_uploaded(opener, log);
 }
@@ -203,6 +228,18 @@ bool RunFolderOptions::holds_run(const io::Opener& opener) const {
   return std::ranges::any_of(objects, [](const io::ListedObject& object) {
     return object.url.ends_with("/metrics.jsonl") || object.url.ends_with("/checkpoints/");
   });
+}
+
+// Of a folder that holds another run than the one that is continued, nothing is replaced.
+void RunFolderOptions::meet_own(const io::Opener& opener) const {
+  const std::string there = trainer::find_checkpoint(run_dir, "last", opener);
+  if (!trainer::is_checkpoint(there, opener)) return;
+  const std::string run = run_of(there, opener);
+  const std::string continued = run_of(trainer::find_checkpoint(resume, "last", opener), opener);
+  if (run.empty() || continued.empty() || run == continued) return;
+  refuse_folder(io::printable_url(run_dir) + " holds another run than " +
+                io::printable_url(resume) +
+                ": continue that run with --resume auto, or give another --run-dir");
 }
 
 // Another run's checkpoints are not replaced without a word.
@@ -277,7 +314,7 @@ void RunFolderOptions::apply(trainer::TrainOptions& options) const {
   options.checkpoint.monitor = monitor;
   options.checkpoint.top_k = top_k;
   options.checkpoint.every_steps = every_steps;
-  options.checkpoint.every = std::chrono::seconds(static_cast<std::int64_t>(60 * every_minutes));
+  options.checkpoint.every = whole_seconds(every_minutes);
 }
 
 }  // namespace millrace::tools

@@ -42,7 +42,7 @@ struct RunFolderOptions {
 
   /// Resolves "auto" and "none", and looks at a folder in a store. --resume auto takes the newest
   /// checkpoint of the folder, or the uploaded one if that has more steps, or none. Throws:
-  /// InvalidArgument, and network faults.
+  /// InvalidArgument, also if the folder holds another run than --resume PATH, and network faults.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
   /// The streams of the run that is resumed, which any number of processes that divides theirs
   /// continues; zeros where there is none, or they are unknown. After settle().
@@ -56,6 +56,7 @@ struct RunFolderOptions {
   bool holds_run(const io::Opener& opener) const;
   void check_start() const;
   void check_start_places() const;
+  void meet_own(const io::Opener& opener) const;
   void meet_uploaded(const io::Opener& opener, const Log& log);
   [[noreturn]] void refuse_uploaded(const std::string& there) const;
   void compare_with_uploaded(const std::string& own, const std::string& there,

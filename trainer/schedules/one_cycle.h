@@ -1,7 +1,9 @@
-// base / start_div -> base -> base / start_div / end_div, in pieces of cosines. Source:
-// torch.optim.lr_scheduler.OneCycleLR. Threads: as a value.
+// base / start_div -> base -> base / start_div / end_div, in pieces of cosines. The run's last step
+// has the last rate. Source: torch.optim.lr_scheduler.OneCycleLR, total_steps: those of the run.
+// Threads: as a value.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "trainer/schedule.h"
@@ -27,10 +29,12 @@ struct OneCycle {
   }
   std::unique_ptr<RateCurve> make() const {
     return make_curve({.unit = unit}, [it = *this](const RunRate& run, double epochs_done) {
-      const double share = run.share(epochs_done);
+      const double last = run.epochs - run.pace_epochs;  // where the last step begins
+      const double top = it.rise * run.epochs - run.pace_epochs;
+      const double done = std::min(epochs_done, last);
       const double start = run.base_lr / it.start_div;
-      if (share < it.rise) return cosine_between(start, run.base_lr, share / it.rise);
-      return cosine_between(run.base_lr, start / it.end_div, (share - it.rise) / (1.0 - it.rise));
+      if (done < top) return cosine_between(start, run.base_lr, done / top);
+      return cosine_between(run.base_lr, start / it.end_div, (done - top) / (last - top));
     });
   }
 };

@@ -21,7 +21,7 @@ FitRun::FitRun(Processes& processes, const FitInput& input, const TrainOptions& 
       output_(processes, options, *opener_, observers),
       schedule_(make_schedule(options, input.model, input.train.batch_size(),
                               processes.cluster().topology().world_size())),
-      steps_per_epoch_(settle_steps_per_epoch(processes, input.train, options)),
+      steps_per_epoch_(settle_steps_per_epoch(processes, input.train, options, schedule_)),
       group_({.model = input.model,
               .evaluation_model = input.evaluation_model,
               .objective = input.objective,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/suggest.h"
 #include "io/byte_sink.h"
 #include "pipeline/position.h"
 #include "trainer/detail/loop/described_options.h"
@@ -121,6 +122,50 @@ void check_options(const TrainOptions& options) {
     check_folder(folder, *checkpoint_opener(options));
 }
 
+std::vector<std::string> names_of(const ParameterTable& table) {
+  std::vector<std::string> names;
+  for (const Parameter& entry : table.entries()) names.push_back(entry.name);
+  return names;
+}
+
+/// What a name that matches nothing may have been meant for.
+std::string group_advice(const std::string& parameters, const ParameterTable& table) {
+  constexpr std::size_t kMostNames = 4;
+  const std::string special = "norms-biases";
+  std::vector<std::string> names = names_of(table);
+  names.push_back(special);
+  const std::string near = did_you_mean(parameters, names);
+  if (!near.empty()) return near;
+  names.pop_back();
+  const bool has_more = names.size() > kMostNames;
+  names.resize(std::min(names.size(), kMostNames));
+  return fmt::format("; there are {}{}", fmt::join(names, ", "), has_more ? ", ..." : "");
+}
+
+/// Layers that are meant to be frozen and train would be found by nobody.
+void check_groups(const OptimizerOptions& optimizer, const ParameterTable& table) {
+  const std::vector<ParameterGroup> groups = optimizer.rule.make()->settings().groups;
+  std::vector<bool> used(groups.size());
+  std::vector<bool> matches(groups.size());
+  for (const Parameter& entry : table.entries()) {
+    bool is_first = true;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (!groups[i].has(entry)) continue;
+      matches[i] = true;
+      used[i] = used[i] || std::exchange(is_first, false);
+    }
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (used[i]) continue;
+    const std::string group = "the optimizer's group(" + groups[i].parameters + ")";
+    require(matches[i],
+            group + " has no parameter of the model" + group_advice(groups[i].parameters, table));
+    require(false, group +
+                       " has no parameter left: groups before it have all of its own, and the "
+                       "first that has a parameter counts");
+  }
+}
+
 /// What must be equal on all processes: what is computed, and in how many collectives.
 std::vector<Setting> shared_settings(const FitInput& input, const TrainOptions& options) {
   std::vector<Setting> all = {
@@ -212,6 +257,7 @@ void check_steps(const std::string& path, const TrainState& saved, const TrainSt
 TrainOptions settle_options(Processes& processes, const FitInput& input,
                             const TrainOptions& options) {
   check_options(options);
+  check_groups(options.optimizer, input.model.parameters());
   check_alike(processes.cluster(), shared_settings(input, options));
   TrainOptions own = options;
   for (std::string* folder : {&own.run_folder, &own.checkpoint.folder})
@@ -231,10 +277,18 @@ std::vector<Setting> saved_settings(const TrainOptions& options) {
 }
 
 std::int64_t settle_steps_per_epoch(Processes& processes, const Feed& train,
-                                    const TrainOptions& options) {
-  if (options.steps_per_epoch > 0) return options.steps_per_epoch;
+                                    const TrainOptions& options, const Schedule& schedule) {
+  const std::int64_t given = options.steps_per_epoch;
+  if (given > 0 && !schedule.needs_steps_per_epoch()) return given;
   const std::int64_t batches = processes.max(train.steps_per_epoch());
-  return (batches + options.accumulate - 1) / options.accumulate;
+  const std::int64_t steps = (batches + options.accumulate - 1) / options.accumulate;
+  if (given > 0 && steps > 0 && steps != given)
+    options.log.warn(fmt::format(
+        "an epoch has {} steps, and {} were given (--steps-per-epoch): the learning rate {}", steps,
+        given,
+        given < steps ? "runs ahead in each epoch, and goes back at its end"
+                      : "lags in each epoch, and jumps at its end"));
+  return given > 0 ? given : steps;
 }
 
 Schedule make_schedule(const TrainOptions& options, const Model& model, std::int64_t batch_size,

@@ -13,7 +13,8 @@
 namespace millrace::trainer::detail {
 
 /// The options that this process runs with: `options`, on processes other than 0 without what only
-/// process 0 decides, writes and logs. Throws: InvalidArgument for options that are not valid, and
+/// process 0 decides, writes and logs. Throws: InvalidArgument for options that are not valid, as a
+/// group of parameters that is the first of none, and
 /// on every process for options that differ between processes, naming the first.
 TrainOptions settle_options(Processes& processes, const FitInput& input,
                             const TrainOptions& options);
@@ -22,9 +23,10 @@ TrainOptions settle_options(Processes& processes, const FitInput& input,
 std::vector<Setting> saved_settings(const TrainOptions& options);
 
 /// Steps in an epoch: options.steps_per_epoch, else of the process whose feed has most; 0 if
-/// unknown. The same on every process.
+/// unknown. The same on every process. Warns if a schedule that goes by them was given others than
+/// the feed has.
 std::int64_t settle_steps_per_epoch(Processes& processes, const Feed& train,
-                                    const TrainOptions& options);
+                                    const TrainOptions& options, const Schedule& schedule);
 
 /// The schedule over the rule's rate: the given one, multiplied by the number of replicas with
 /// options.scale_lr, or the default for `batch_size` samples on each replica.

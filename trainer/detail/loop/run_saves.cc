@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/json.h"
 #include "pipeline/position.h"
 #include "trainer/detail/loop/fit_start.h"
+#include "trainer/detail/store/run_folder.h"
 #include "trainer/detail/store/store_lock.h"
 #include "trainer/detail/weight_ties.h"
 
@@ -62,15 +64,37 @@ RunSaves::RunSaves(const RunParts& run, const io::Opener& opener)
       state_(fresh_state(run)),
       keeper_(run.options, opener, run.weights, state_, hooks_to(run.output)) {}
 
+/// The newest checkpoint of the folder; empty if it has none. One that is there and of no use is
+/// not replaced by a run that begins anew.
+std::string RunSaves::find_newest() const {
+  const Log& log = run_.options.log;
+  bool skipped = false;
+  const Log watching = Log::to_function([&](LogLevel level, const std::string& line) {
+    skipped = skipped || level == LogLevel::kWarn;
+    log.write(level, line);
+  });
+  std::string newest = find_newest_checkpoint(keeper_.folder(), watching, opener_);
+  if (!newest.empty()) return newest;
+  const std::string folder = io::printable_url(keeper_.folder());
+  if (skipped)
+    throw Error(ErrorCode::kInvalidArgument,
+                "no run can be continued from what is in " + folder +
+                    ": --force starts over, --resume PATH takes another checkpoint");
+  const std::string& run_folder = run_.options.run_folder;
+  if (!run_folder.empty() && has_metrics(run_folder, opener_))
+    log.warn("there is no checkpoint in " + folder +
+             ": the run begins anew, and its metrics follow those of the earlier one");
+  return {};
+}
+
 std::string RunSaves::resume() {
   const TrainOptions& options = run_.options;
   if (options.resume.empty() && keeper_.folder().empty()) return {};
   state_.data = run_.input.train.identity();
   if (run_.output.is_locked()) recover_checkpoints(keeper_.folder(), options.log);
   if (options.resume.empty()) return {};
-  std::string from = options.resume == "auto"
-                         ? find_newest_checkpoint(keeper_.folder(), options.log, opener_)
-                         : find_checkpoint(options.resume, "last", opener_);
+  std::string from =
+      options.resume == "auto" ? find_newest() : find_checkpoint(options.resume, "last", opener_);
   if (from.empty()) return from;
   state_ = resume_from(from, state_, run_.group.topology(), run_.weights.tensors(), options);
   return from;
@@ -84,6 +108,9 @@ void RunSaves::open_first() {
   if (!ties.empty()) run_.options.log.info(ties);
   resumed_ = resume();
   run_.output.lock();
+  const TrainOptions& options = run_.options;
+  if (options.resume.empty() && run_.output.is_locked())
+    set_earlier_run_aside(options.run_folder, opener_, options.log, options.stop);
   run_.output.open_files();
 }
 

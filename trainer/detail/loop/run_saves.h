@@ -63,6 +63,7 @@ class RunSaves {
 
  private:
   void open_first();
+  std::string find_newest() const;
   std::string resume();
   void save_if_behind();
   std::string joined_position(std::span<const EpochTotals> totals) const;

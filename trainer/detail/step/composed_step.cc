@@ -56,15 +56,19 @@ void ComposedStep::begin() {
   backend_.copy(buffers(), kept_buffers_.span);
 }
 
+/// One for all micro-batches of a step, though the later ones may be smaller. How many samples an
+/// accumulated step will have is not known yet: its gradients are divided by the most there may be,
+/// and scaled in the update.
+double ComposedStep::divisor_for(const MicroBatch& first) {
+  if (setup_.accumulate == 1) return std::max(1.0, first.num_valid);
+  return static_cast<double>(setup_.accumulate * first.batch_size) * control().world();
+}
+
 void ComposedStep::add(const MicroBatch& micro) {
   if (micro_batches_ == 0) begin();
   ++micro_batches_;
-  // How many samples an accumulated step will have is not known yet: its gradients are divided by
-  // the most there may be, and scaled in the update.
   num_valid_ += micro.num_valid;
-  divisor_ = setup_.accumulate == 1
-                 ? std::max(1.0, num_valid_)
-                 : static_cast<double>(setup_.accumulate * micro.batch_size) * control().world();
+  if (micro_batches_ == 1) divisor_ = divisor_for(micro);
   // A batch without a sample counts nowhere, in the buffers' average neither.
   if (micro.batch != nullptr && micro.batch->num_valid > 0) {
     run_batch(micro);

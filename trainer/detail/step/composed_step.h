@@ -40,6 +40,7 @@ class ComposedStep final : public ReplicaStep {
   Collectives& control() { return replica_.setup().control; }
 
   void begin();
+  double divisor_for(const MicroBatch& first);
   void run_batch(const MicroBatch& micro);
   void wait_for(std::size_t offset);
   void backward(nn::Plan& plan);

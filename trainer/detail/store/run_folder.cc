@@ -1,16 +1,26 @@
 #include "trainer/detail/store/run_folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "io/base/error.h"
 #include "io/base/host.h"
+#include "io/local_path.h"
+#include "trainer/detail/store/checkpoint_folder.h"
 #include "trainer/metrics_files.h"
 #include "trainer/metrics_report.h"
 #include "trainer/tensorboard_log.h"
 
 namespace millrace::trainer::detail {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Writes the metrics report to report.txt after every epoch.
 class ReportFile final : public Observer {
@@ -28,7 +38,83 @@ class ReportFile final : public Observer {
   MetricsReport report_;
 };
 
+constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr const char* kCheckpoints = "checkpoints";
+
+/// Whether a run writes a file or folder of this name. Others are the user's own.
+bool is_runs_own(std::string_view name) {
+  for (const std::string_view own : {kCheckpoints, kMetricsFile, "metrics.csv", "report.txt",
+                                     "report.html", "run.json", "config.json"})
+    if (name == own) return true;
+  return name.starts_with("events.out.tfevents.") || name.ends_with("_losses.npy") ||
+         (name.starts_with("rank-") && name.ends_with(".log"));
+}
+
+void rename_into(const std::string& name, const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from + "/" + name, to + "/" + name, error);
+  if (error) throw_errno("move to " + to, from + "/" + name, error.value());
+}
+
+std::string make_free_folder(const std::string& folder) {
+  int number = 1;
+  std::string path;
+  std::error_code error;
+  do {
+    path = fmt::format("{}/replaced-{}", folder, number++);
+  } while (fs::exists(path));
+  fs::create_directory(path, error);
+  if (error) throw_errno("create folder", path, error.value());
+  return path;
+}
+
+void move_earlier_run(const std::string& folder, const Log& log) {
+  std::vector<std::string> names = io::names_in(folder);
+  std::erase_if(names, [](const std::string& name) { return !is_runs_own(name); });
+  if (names.empty()) return;
+  std::ranges::sort(names);
+  const std::string place = make_free_folder(folder);
+  for (const std::string& name : names) rename_into(name, folder, place);
+  log.info(fmt::format("the earlier run's files are in {} now: {}", place, fmt::join(names, ", ")));
+}
+
+/// The objects of an earlier run, manifests first: what is left of a checkpoint is then none.
+std::vector<std::string> objects_of_run(const std::string& folder, const io::Opener& opener,
+                                        const std::stop_token& stop) {
+  std::vector<std::string> urls;
+  for (const io::ListedObject& object :
+       opener.list(folder + "/", {.recursive = true, .stop = stop})) {
+    const std::string_view name = std::string_view(object.url).substr(folder.size() + 1);
+    if (is_runs_own(name.substr(0, name.find('/')))) urls.push_back(object.url);
+  }
+  std::ranges::stable_partition(
+      urls, [](const std::string& url) { return url.ends_with(std::string("/") + kManifestName); });
+  return urls;
+}
+
+void remove_earlier_run(const std::string& folder, const io::Opener& opener, const Log& log,
+                        const std::stop_token& stop) {
+  const std::vector<std::string> urls = objects_of_run(folder, opener, stop);
+  if (urls.empty()) return;
+  for (const std::string& url : urls) opener.remove(url, stop);
+  log.info(fmt::format("the earlier run's checkpoints and metrics were removed from {}",
+                       io::printable_url(folder)));
+}
+
 }  // namespace
+
+void set_earlier_run_aside(const std::string& folder, const io::Opener& opener, const Log& log,
+                           const std::stop_token& stop) {
+  if (io::is_network_url(folder)) return remove_earlier_run(folder, opener, log, stop);
+  move_earlier_run(folder, log);
+}
+
+bool has_metrics(const std::string& folder, const io::Opener& opener) {
+  if (!io::is_network_url(folder)) return fs::exists(folder + "/" + kMetricsFile);
+  return std::ranges::any_of(opener.list(folder + "/"), [](const io::ListedObject& object) {
+    return object.url.ends_with(std::string("/") + kMetricsFile);
+  });
+}
 
 RunFolder::RunFolder(std::unique_ptr<RunFiles> files, const std::string& config_json,
                      const Topology& topology)
@@ -41,7 +127,7 @@ RunFolder::RunFolder(std::unique_ptr<RunFiles> files, const std::string& config_
 
 void RunFolder::open_run_logs(const std::string& config_json) {
   if (!config_json.empty()) files_->write("config.json", config_json);
-  writers_.push_back(std::make_unique<MetricsLog>(files_->append("metrics.jsonl")));
+  writers_.push_back(std::make_unique<MetricsLog>(files_->append(kMetricsFile)));
   writers_.push_back(std::make_unique<MetricsCsv>(files_->append("metrics.csv")));
   writers_.push_back(std::make_unique<TensorBoardLog>(files_->append(TensorBoardLog::new_name())));
   writers_.push_back(std::make_unique<ReportFile>(*files_));

@@ -6,15 +6,27 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "io/append_file.h"
+#include "io/base/log.h"
 #include "io/base/topology.h"
+#include "io/opener.h"
 #include "trainer/detail/store/run_files.h"
 #include "trainer/observer.h"
 
 namespace millrace::trainer::detail {
+
+/// Makes room for a new run in `folder`, which another one may have used: what that one wrote goes
+/// to `folder`/replaced-N, or in a store, where nothing is renamed, is removed. A line in `log`
+/// says so. Requires: the folder is locked. Throws: Io.
+void set_earlier_run_aside(const std::string& folder, const io::Opener& opener, const Log& log,
+                           const std::stop_token& stop);
+
+/// Whether a run's metrics are in `folder`, a path or a store's url. Throws: network faults.
+bool has_metrics(const std::string& folder, const io::Opener& opener);
 
 class RunFolder {
  public:
