@@ -128,8 +128,9 @@ class UrlOpener final : public Opener {
   std::vector<ListedObject> list(const std::string& prefix,
                                  const ListOptions& options = {}) const override;
 
-  /// http(s)://: one PUT, which replaces what is there; remove() is one DELETE. s3:// and gs://: in
-  /// parts, from at most 64 MiB of buffers.
+  /// http(s)://: one PUT; where nothing may be replaced, the server is asked for the object before,
+  /// but a plain one has no lock: another's that comes meanwhile is replaced. remove() is one
+  /// DELETE. s3:// and gs://: in parts, from at most 64 MiB of buffers.
   std::unique_ptr<ByteSink> open_sink(const std::string& url, const FileSinkOptions& options = {},
                                       const std::stop_token& stop = {}) const override;
   void remove(const std::string& url, const std::stop_token& stop = {}) const override;

@@ -186,7 +186,8 @@ TEST(Upload, ARefusalIsAFaultThatNamesTheUrl) {
     const ScriptedHttpServer server([&](const ScriptedRequest&) -> ScriptedReply {
       return {http_reply(status, "Location: /elsewhere\r\n", "no")};
     });
-    const auto sink = UrlOpener().open_sink(server.url("/a?token=secret"));
+    const auto sink =
+        UrlOpener().open_sink(server.url("/a?token=secret"), {.replace = Replace::kAtomically});
     write_text(*sink, "hello");
     try {
       sink->finish();
@@ -208,9 +209,69 @@ TEST(Upload, AStalledServerIsGivenUp) {
   const HttpOptions brisk{.first_byte_timeout = std::chrono::milliseconds(100),
                           .retry = {.patience = std::chrono::milliseconds(500)},
                           .clock = &clock};
-  const auto sink = UrlOpener({.http = brisk}).open_sink(server.url("/a"));
+  const auto sink =
+      UrlOpener({.http = brisk}).open_sink(server.url("/a"), {.replace = Replace::kAtomically});
   write_text(*sink, "hello");
   EXPECT_THROW(sink->finish(), Error);
+}
+
+/// A server that ignores conditions, as plain ones do; PUTs of which the answer is lost.
+struct PlainServer {
+  ScriptedReply operator()(const ScriptedRequest& request) {
+    if (request.method == "HEAD") return {http_reply(object.empty() ? 404 : 200, "", "")};
+    object = request.body;
+    conditions.push_back(request.header("if-none-match"));
+    if (lost-- > 0) return {"", After::kReset};
+    return {http_reply(201, "", "")};
+  }
+  std::string object = {};
+  std::vector<std::string> conditions = {};
+  int lost = 0;
+};
+
+TEST(Upload, ReplacesNoObjectOfAServerThatIgnoresConditions) {
+  PlainServer plain{.object = "there"};
+  const ScriptedHttpServer server([&](const ScriptedRequest& request) { return plain(request); });
+  const UrlOpener opener;
+  EXPECT_THROW(opener.open_sink(server.url("/a")), Error);
+  plain.object.clear();
+  const auto sink = opener.open_sink(server.url("/a"));
+  write_text(*sink, "late");
+  plain.object = "came between";
+  EXPECT_THROW(sink->finish(), Error);
+  EXPECT_EQ(plain.object, "came between");
+  const auto forced = opener.open_sink(server.url("/a"), {.replace = Replace::kAtomically});
+  write_text(*forced, "new");
+  forced->finish();
+  EXPECT_EQ(plain.object, "new");
+  EXPECT_THAT(plain.conditions, ::testing::ElementsAre(""));
+}
+
+TEST(Upload, AServerMayRefuseByTheCondition) {
+  const ScriptedHttpServer server([](const ScriptedRequest& request) -> ScriptedReply {
+    const bool known = request.header("if-none-match") == "*";
+    return {http_reply(request.method == "HEAD" ? 405 : known ? 412 : 201, "", "")};
+  });
+  const auto sink = UrlOpener().open_sink(server.url("/a"));
+  write_text(*sink, "hello");
+  try {
+    sink->finish();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("may not be replaced"));
+  }
+}
+
+TEST(Upload, ItsOwnObjectWhoseAnswerWasLostIsNoOther) {
+  PlainServer plain{.lost = 1};
+  const ScriptedHttpServer server([&](const ScriptedRequest& request) { return plain(request); });
+  FakeClock clock;
+  const auto sink = UrlOpener({.http = {.clock = &clock}}).open_sink(server.url("/a"));
+  write_text(*sink, "hello");
+  sink->finish();
+  EXPECT_THAT(plain.conditions, ::testing::ElementsAre("*", ""));
+  EXPECT_EQ(plain.object, "hello");
 }
 
 }  // namespace

@@ -77,9 +77,9 @@ std::vector<ListedObject> HttpStore::list(HttpClient&, const std::string& prefix
 }
 
 std::unique_ptr<ByteSink> HttpStore::create(std::shared_ptr<HttpClient> client,
-                                            const std::string& url, const FileSinkOptions&,
+                                            const std::string& url, const FileSinkOptions& options,
                                             const std::stop_token& stop) {
-  return open_upload(std::move(client), target(url), stop);
+  return open_upload(std::move(client), target(url), options.replace, stop);
 }
 
 void HttpStore::remove(HttpClient&, const std::string& url, const std::stop_token&) {

@@ -34,7 +34,8 @@ class HttpStore {
   virtual std::vector<ListedObject> list(HttpClient& client, const std::string& prefix,
                                          const ListOptions& options);
 
-  /// As UrlOpener::open_sink(). Default: one PUT of what was spooled to a temporary file.
+  /// As UrlOpener::open_sink(). Default: one PUT of what was spooled to a temporary file
+  /// (io/detail/stores/upload_sink.h).
   virtual std::unique_ptr<ByteSink> create(std::shared_ptr<HttpClient> client,
                                            const std::string& url, const FileSinkOptions& options,
                                            const std::stop_token& stop);

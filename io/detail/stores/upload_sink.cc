@@ -10,6 +10,8 @@
 
 #include "io/base/check.h"
 #include "io/detail/files/unique_fd.h"
+#include "io/detail/http/http_call.h"
+#include "io/detail/stores/parted_sink.h"
 
 namespace millrace::io::detail {
 namespace {
@@ -25,11 +27,15 @@ UniqueFd open_spool() {
 
 class UploadSink final : public ByteSink {
  public:
-  UploadSink(std::shared_ptr<HttpClient> client, HttpTarget target, std::stop_token stop)
+  UploadSink(std::shared_ptr<HttpClient> client, HttpTarget target, Replace replace,
+             std::stop_token stop)
       : client_(std::move(client)),
         target_(std::move(target)),
+        may_replace_(replace != Replace::kNever),
         stop_(std::move(stop)),
-        spool_(std::make_shared<const UniqueFd>(open_spool())) {}
+        spool_(std::make_shared<const UniqueFd>(open_spool())) {
+    refuse_existing();
+  }
 
   void write(std::span<const std::byte> data) override {
     MILLRACE_CHECK(spool_, "a sink is written to before finish()");
@@ -40,6 +46,7 @@ class UploadSink final : public ByteSink {
   void finish() override {
     MILLRACE_CHECK(spool_, "a sink is finished once");
     const HttpBody body = file_body(std::exchange(spool_, nullptr), position_);
+    refuse_existing();
     Backoff backoff(client_->options.retry, client_->budget);
     const Clock& clock = *client_->options.clock;
     backoff.begin(clock.now());
@@ -55,21 +62,33 @@ class UploadSink final : public ByteSink {
   std::uint64_t position() const override { return position_; }
 
  private:
+  /// A server that does not answer HEAD, or that hides what is missing, cannot tell.
+  void refuse_existing() {
+    if (may_replace_) return;
+    const HttpAnswer answer =
+        call(*client_, target_, {.method = "HEAD", .also = {403, 404, 405, 410, 501}}, stop_);
+    if (answer.head.status() < 300) refuse_existing_object(target_.name);
+  }
+
   std::optional<HttpFault> send(const HttpBody& body, std::optional<Clock::Duration> limit) {
-    HttpExchange exchange(*client_, target_,
-                          {.method = "PUT",
-                           .header_lines = {"Content-Type: application/octet-stream"},
-                           .body = body,
-                           .limit = limit},
-                          stop_);
-    if (auto fault = exchange.wait_for_head(stop_)) return fault;
+    HttpAsk ask{.method = "PUT",
+                .header_lines = {"Content-Type: application/octet-stream"},
+                .body = body,
+                .limit = limit};
+    if (!may_replace_) ask.header_lines.emplace_back("If-None-Match: *");
+    HttpExchange exchange(*client_, target_, std::move(ask), stop_);
+    const auto fault = exchange.wait_for_head(stop_);
     const long status = exchange.head().status();
-    if (status == 200 || status == 201 || status == 204) return std::nullopt;
-    return exchange.refusal(stop_);
+    if (!fault && (status == 200 || status == 201 || status == 204)) return std::nullopt;
+    if (!fault && status == 412 && !may_replace_) refuse_existing_object(target_.name);
+    // What is there from now on may be our own, whose answer was lost.
+    if (status == 0 || status >= 500) may_replace_ = true;
+    return fault ? fault : exchange.refusal(stop_);
   }
 
   std::shared_ptr<HttpClient> client_;
   HttpTarget target_;
+  bool may_replace_;
   std::stop_token stop_;
   std::shared_ptr<const UniqueFd> spool_;
   std::uint64_t position_ = 0;
@@ -78,8 +97,8 @@ class UploadSink final : public ByteSink {
 }  // namespace
 
 std::unique_ptr<ByteSink> open_upload(std::shared_ptr<HttpClient> client, HttpTarget target,
-                                      const std::stop_token& stop) {
-  return std::make_unique<UploadSink>(std::move(client), std::move(target), stop);
+                                      Replace replace, const std::stop_token& stop) {
+  return std::make_unique<UploadSink>(std::move(client), std::move(target), replace, stop);
 }
 
 }  // namespace millrace::io::detail
