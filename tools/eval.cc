@@ -10,6 +10,7 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/run_processes.h"
@@ -50,13 +51,15 @@ class EvalCommand final : public Command {
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
         ->required()
+        ->transform(output_path())
         ->check(names_contents());
     app.add_option("--limit-batches", limit_, "Maximum batches per device; 0: all")
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
                    "Masks, depths: draw samples side by side: image, mask, predicted mask, depth, "
                    "predicted depth; a file or a URL, .png, .jpg or .ppm")
-        ->type_name("FILE.png");
+        ->type_name("FILE.png")
+        ->transform(output_path());
     app.add_option("--num-pictures", pictures_.samples, "Samples to draw")
         ->transform(whole_number(1, 256));
     app.add_option("--shuffle-seed", pictures_.shuffle,

@@ -12,6 +12,7 @@
 
 #include "decode/codec.h"
 #include "io/base/error.h"
+#include "tools/create/repeated_files.h"
 #include "tools/parse.h"
 #include "tools/values.h"
 #include "wds/shard_spec.h"
@@ -201,6 +202,7 @@ std::vector<std::string> SourceOptions::paths() const {
     const auto some = files_of(word);
     files.insert(files.end(), some.begin(), some.end());
   }
+  refuse_repeated_files(files);
   return files;
 }
 
