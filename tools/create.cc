@@ -16,6 +16,7 @@
 #include "tools/create/write_set.h"
 #include "tools/metrics_watch.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"
 #include "tools/run_processes.h"
@@ -63,7 +64,8 @@ class CreateCommand final : public Command {
            "PATTERN", pattern_,
            "Shards to write, paths or s3:// or gs:// urls, their number as %06d; with --folds "
            "the fold's as {fold}")
-        ->required();
+        ->required()
+        ->transform(output_path());
     source_.declare(app);
     app.add_option("--maxcount", maxcount_, "Maximum samples per shard")
         ->transform(whole_number(1, kMaxCount));

@@ -11,6 +11,7 @@
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/progress.h"
@@ -53,6 +54,7 @@ class EvalCommand final : public Command {
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
         ->required()
+        ->transform(output_path())
         ->check(names_contents());
     app.add_option_function<std::string>(
            "--size", [this](const std::string& text) { size_ = parse_extent("--size", text); },
@@ -67,7 +69,8 @@ class EvalCommand final : public Command {
     app.add_option("--pictures", pictures_.path,
                    "Masks, depths: draw samples side by side: image, mask, predicted mask, depth, "
                    "predicted depth; a file or a URL, .png, .jpg or .ppm")
-        ->type_name("FILE.png");
+        ->type_name("FILE.png")
+        ->transform(output_path());
     app.add_option("--num-pictures", pictures_.samples, "Samples to draw")
         ->transform(whole_number(1, 256));
     app.add_option("--shuffle-seed", pictures_.shuffle,

@@ -15,6 +15,7 @@
 #include "tools/commands.h"
 #include "tools/index/index_place.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/per_shard.h"
 #include "tools/progress.h"
@@ -87,10 +88,12 @@ class IndexCommand final : public Command {
     app.remove_option(app.get_option("--require-index"));  // it creates what is missing
     app.add_option("--out", places_.folder,
                    "Folder for indexes and manifest; default: beside each shard")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->transform(output_path());
     app.add_option("--manifest", places_.manifest,
                    "The manifest's name [PREFIX-manifest.json beside the indexes]")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->transform(output_path());
     app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
     app.add_flag("--force", force_, "Rebuild existing indexes and manifest");
     app.add_option("--threads", threads_, "Shards read at once; 0: one per core")

@@ -18,6 +18,7 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/network_options.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/program.h"
 
@@ -165,7 +166,9 @@ class ManCommand final : public Command {
   }
   void declare(CLI::App& app) override {
     app.add_option("COMMAND", command_, "Print the page of this command, or of the program");
-    app.add_option("-o,--out", out_, "Write all pages into this folder instead")->type_name("DIR");
+    app.add_option("-o,--out", out_, "Write all pages into this folder instead")
+        ->type_name("DIR")
+        ->transform(output_path());
   }
   void check() override {
     require(command_.empty() || out_.empty(), "--out writes all pages: leave out COMMAND");

@@ -11,6 +11,7 @@
 #include "io/local_path.h"
 #include "tools/command.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/parse.h"
 #include "wds/shard_name.h"
 
@@ -57,6 +58,7 @@ void NetworkOptions::declare(CLI::App& app) {
                                "Keep what is read from the network in this local folder, and read "
                                "it from there the next time; processes share it")
                     ->type_name("DIR")
+                    ->transform(output_path())
                     ->check(not_empty())
                     ->check(own_of_process());
   app.add_option("--cache-size", cache_size_,

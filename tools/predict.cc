@@ -17,6 +17,7 @@
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
@@ -55,10 +56,12 @@ class PredictCommand final : public Command {
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
         ->required()
+        ->transform(output_path())
         ->check(names_contents());
     app.add_option("-o,--output", output_,
                    "classify, multilabel: file for the rows [standard output]")
-        ->type_name("FILE.csv");
+        ->type_name("FILE.csv")
+        ->transform(output_path());
     app.add_option("--top", rows_.top, "classify: the N most likely classes of each sample")
         ->transform(whole_number(1, 1 << 24));
     app.add_option("--names", names_,
@@ -68,7 +71,8 @@ class PredictCommand final : public Command {
     app.add_option("--shards", shards_,
                    "Masks, depths: shards of mask.png and depth.png in the images' own sizes, as "
                    "`create` names shards")
-        ->type_name("PATTERN");
+        ->type_name("PATTERN")
+        ->transform(output_path());
     app.add_flag("--force", force_, "Replace existing files");
     run_.declare(app);
     declare_peer_timeout(app, peer_timeout_);

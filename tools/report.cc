@@ -12,6 +12,7 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/network_options.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/report/page.h"
 #include "tools/report/run_record.h"
@@ -33,10 +34,12 @@ class ReportCommand final : public Command {
   void declare(CLI::App& app) override {
     app.add_option("RUN", folders_, "Folders of runs (train --run-dir), or their urls")
         ->required()
-        ->type_name("RUN");
+        ->type_name("RUN")
+        ->transform(output_path());
     app.add_option("-o,--out", out_, "The page, a single file that fetches nothing")
         ->required()
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->transform(output_path());
     app.add_flag("--force", force_, "Replace the file if it exists");
   }
   void check() override { check_output_file(out_, replace()); }

@@ -20,12 +20,14 @@
 #include "tools/label_map.h"
 #include "tools/metered_opener.h"
 #include "tools/metrics_watch.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
 #include "tools/run_processes.h"
+#include "tools/same_samples.h"
 #include "tools/shared_work.h"
 #include "tools/task_arena.h"
 #include "tools/values.h"
@@ -60,7 +62,8 @@ class ReshardCommand final : public Command {
     app.add_option("SPEC", spec_, "Shards to read, from disk or network")->required();
     app.add_option("PATTERN", options_.writer.pattern,
                    "Shards to write, paths or s3:// or gs:// urls, their number as %06d")
-        ->required();
+        ->required()
+        ->transform(output_path());
     app.add_option("--maxcount", options_.writer.maxcount, "Maximum samples per shard")
         ->transform(whole_number(1, kMaxCount));
     app.add_option("--maxsize", maxsize_, "Bytes that fill a shard: 3e9, 500M, 1GiB")
@@ -149,6 +152,8 @@ class ReshardCommand final : public Command {
     const auto opener = read_.network.opener();
     options_.writer.opener = opener.get();
     options_.writer.log = context.log;
+    if (force_ && io::is_network_url(options_.writer.pattern))
+      options_.writer.replace = io::Replace::kAtomically;  // a server may not list all there is
     if (processes_->is_alone()) {
       options_.writer.manifest = manifest_path(options_.writer.pattern);
       options_.writer.pictures = pictures_.stored();
@@ -159,6 +164,7 @@ class ReshardCommand final : public Command {
     };
     wds::FaultLedger ledger(read_.policy(), context.log);
     wds::ReshardResult result = reshard_all(opener, ledger, context);
+    check_same(result, ledger);
     const std::string of_pictures = pictures_.summary(processes_->cluster());
     if (!processes_->is_alone()) {
       result.shards = all_summaries(processes_->cluster(), result.shards);
@@ -173,6 +179,19 @@ class ReshardCommand final : public Command {
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
     summarise(result, ledger, of_pictures, context);
+  }
+
+  /// Each process numbers the samples by what it read itself, and writes those whose turn it is.
+  void check_same(const wds::ReshardResult& result, const wds::FaultLedger& ledger) {
+    const trainer::Setting counts[] = {
+        {.name = "samples", .value = std::to_string(result.written)},
+        {.name = "skipped as damaged", .value = ledger.skipped_text()},
+        {.name = "keys and sizes", .value = hash_text(result.digest)}};
+    check_same_samples(processes_->cluster(), counts,
+                       fmt::format("{} and the other shards written have samples twice or lack "
+                                   "them, and no manifest: see that all processes read the same "
+                                   "shards, and write them again with --force",
+                                   io::printable_url(wds::shard_name(options_.writer.pattern, 0))));
   }
 
   /// What is read is progress: a shuffle's buffer is filled before anything is written.

@@ -15,6 +15,7 @@
 #include "tools/known_samples.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
@@ -58,7 +59,8 @@ class StatsCommand final : public Command {
     app.add_option("--limit", limit_, "Maximum samples to read; 0: all")
         ->transform(whole_number(0));
     app.add_option("-o,--output", output_, "File or URL for the result [standard output]")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->transform(output_path());
     app.add_flag("--force", force_, "Replace an existing file");
     auto* storage = app.add_flag(
         "--storage", storage_,

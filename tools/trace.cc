@@ -19,6 +19,7 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/network_options.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/values.h"
@@ -102,10 +103,14 @@ class TraceCommand final : public Command {
     app.add_option("ACTION", action_, "merge: one trace of several, on one time line")
         ->required()
         ->transform(one_of({"merge"}));
-    app.add_option("FILE", files_, "Files that --trace wrote")->required()->type_name("FILE");
+    app.add_option("FILE", files_, "Files that --trace wrote")
+        ->required()
+        ->type_name("FILE")
+        ->transform(output_path());
     app.add_option("-o,--out", out_, "The file of all, packed if its name ends in .gz")
         ->required()
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->transform(output_path());
     app.add_flag("--force", force_, "Replace the file if it exists");
   }
   void check() override {

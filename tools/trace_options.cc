@@ -14,6 +14,7 @@
 #include "io/trace_file.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/values.h"
@@ -49,6 +50,7 @@ void TraceFileOptions::declare(CLI::App& app, bool has_steps) {
                  "Write what each thread and device does, and how full the queues are, to this "
                  "file, for ui.perfetto.dev or chrome://tracing; packed if its name ends in .gz")
       ->type_name("FILE")
+      ->transform(output_path())
       ->check(of_this_start());
   app.add_option("--trace-events", most_events,
                  "The most spans and counters that are kept, of about 150 bytes each")

@@ -18,6 +18,7 @@
 #include "tools/label_map.h"
 #include "tools/multi_crop_option.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"
@@ -121,7 +122,8 @@ class ViewCommand final : public Command {
                            "Write a page of the whole set instead: pictures, histograms, "
                            "duplicates, outliers, broken samples; one file that fetches nothing. "
                            "Damaged samples are skipped, unless --on-fault says otherwise")
-                ->type_name("FILE");
+                ->type_name("FILE")
+                ->transform(output_path());
     app.add_option("--against", against_,
                    "With --html: another set, such as the one to evaluate on; the page shows which "
                    "pictures are in both")
@@ -144,7 +146,8 @@ class ViewCommand final : public Command {
            "-o,--output", output_,
            "The picture to write, as its suffix says (.png, .jpg, .ppm); a file, or an s3:// or "
            "gs:// url")
-        ->type_name("FILE.png");
+        ->type_name("FILE.png")
+        ->transform(output_path());
     read_.declare_join(app);
     app.add_option("--columns", columns_, "Samples in a row; 0: as many as rows")
         ->transform(whole_number(0, 1'000));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "wds/key_set.h"
 #include "wds/sample_stream.h"
 
@@ -32,6 +33,7 @@ class Resharding {
 
   ReshardResult finish() {
     result_.shards = writer_.finish();
+    result_.digest = counted_.hex();
     return std::move(result_);
   }
 
@@ -48,9 +50,18 @@ class Resharding {
     } else if (is_duplicate(sample)) {
       ++result_.duplicates;
     } else {
+      add_to_digest(chosen);
       taken_.push_back({.from = &sample, .own = is_own(result_.written + taken_.size())});
       if (taken_.back().own) own_.push_back(std::move(chosen));
     }
+  }
+
+  void add_to_digest(const WriterSample& chosen) {
+    std::string text = chosen.key;
+    for (const WriterField& field : chosen.fields)
+      text.append("\n").append(field.suffix).append(" ").append(std::to_string(field.data.size()));
+    text.push_back('\0');
+    counted_.update(std::as_bytes(std::span(text)));
   }
 
   WriterSample choose(const Sample& sample) const {
@@ -110,6 +121,7 @@ class Resharding {
   KeySet keys_;
   std::vector<Taken> taken_;       // of the block
   std::vector<WriterSample> own_;  // of those
+  Sha256 counted_;
   ReshardResult result_;
 };
 

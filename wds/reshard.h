@@ -49,7 +49,8 @@ struct ReshardOptions {
   bool drop_duplicates = false;
   /// The processes that write the set together: each reads everything, and writes the shards whose
   /// number mod processes is its own. Then maxcount alone ends a shard, and result and manifest are
-  /// of its own shards.
+  /// of its own shards. Each numbers the samples by what it reads itself: unless all results have
+  /// one digest, samples are missing and doubled.
   Topology topology = {};
   /// Called with the samples that this process is about to write, a block at a time, and may
   /// replace their fields' data. Throws: what ends the run.
@@ -63,6 +64,9 @@ struct ReshardResult {
   std::uint64_t written = 0;
   std::uint64_t duplicates = 0;  ///< omitted
   std::uint64_t empty = 0;       ///< omitted: none of the selected fields
+  /// SHA-256 of the keys, suffixes and sizes of all samples that were counted, of other processes'
+  /// shards, too, in order: processes that number other samples give other digests.
+  std::string digest;
 };
 
 /// Throws: as the policy decides; NotFound if every sample is skipped; InvalidArgument (a rename

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <optional>
 
+#include "io/base/text.h"
 #include "io/base/threads.h"
 #include "wds/parquet_shard.h"
+#include "wds/row_table.h"
 #include "wds/shard_index.h"
 
 namespace millrace::wds {
@@ -14,11 +17,34 @@ namespace {
 
 using Counts = std::vector<std::uint64_t>;
 
-/// By its index, or a Parquet file's footer; nullopt if there is no index.
-std::optional<std::uint64_t> stored_count(const io::Opener& opener, const std::string& shard,
-                                          const std::stop_token& stop) {
-  if (is_parquet(shard)) return count_rows(opener, shard, stop);
-  return read_sample_count(opener, index_url(shard), stop);
+/// What a shard says before its samples are read.
+struct Stored {
+  std::optional<std::uint64_t> count = {};
+  std::vector<RowColumn> labels = {};  ///< a Parquet file's columns of numbers that have classes
+};
+
+/// From its index, or a Parquet file's footer; no count if there is no index.
+Stored stored_in(const io::Opener& opener, const std::string& shard, const std::stop_token& stop) {
+  if (!is_parquet(shard)) return {.count = read_sample_count(opener, index_url(shard), stop)};
+  const auto table = open_parquet(opener, shard, stop);
+  Stored stored{.count = num_rows(*table)};
+  std::ranges::copy_if(table->columns(), std::back_inserter(stored.labels),
+                       [](const RowColumn& column) { return !column.classes.empty(); });
+  return stored;
+}
+
+/// Throws: Unsupported if a column of `own`, of the shard at `url`, counts other classes than the
+/// one of that name in `first`.
+void check_classes(const std::vector<RowColumn>& first, const std::vector<RowColumn>& own,
+                   const std::string& url, const std::string& first_url) {
+  for (const RowColumn& column : own)
+    for (const RowColumn& known : first)
+      if (column.name == known.name && column.classes != known.classes)
+        throw Error(ErrorCode::kUnsupported,
+                    "column " + printable(column.name) +
+                        ": its numbers are of other classes than in " +
+                        io::printable_url(stored_url(first_url)),
+                    {.url = io::printable_url(stored_url(url))});
 }
 
 /// Whether shards behind one without an index are looked up.
@@ -46,11 +72,11 @@ class Lookup {
     if (shard >= shards_.size()) return false;
     try {
       if (!io::is_stream_url(shards_[shard]))
-        found_[shard].count = stored_count(opener_, shards_[shard], stop_);
+        found_[shard].stored = stored_in(opener_, shards_[shard], stop_);
     } catch (...) {
       found_[shard].fault = std::current_exception();
     }
-    const bool none = !found_[shard].count && !found_[shard].fault;
+    const bool none = !found_[shard].stored.count && !found_[shard].fault;
     if (none && after_none_ == AfterNone::kStop) ended_ = true;
     if (found_[shard].fault && !is_damage(found_[shard])) ended_ = true;
     return !ended_;
@@ -75,20 +101,25 @@ class Lookup {
 
   std::vector<std::optional<std::uint64_t>> counts(const OnDamagedIndex& on_damaged) const {
     std::vector<std::optional<std::uint64_t>> counts(found_.size());
+    std::size_t labelled = found_.size();  // the first that lists classes
     for (std::size_t i = 0; i < found_.size(); ++i) {
       const Found& found = found_[i];
       if (found.fault && !(on_damaged && is_damage(found))) std::rethrow_exception(found.fault);
-      if (!found.fault && !found.count && after_none_ == AfterNone::kStop) break;
-      counts[i] = found.fault ? ask(shards_[i], found, on_damaged) : found.count;
+      if (!found.fault && !found.stored.count && after_none_ == AfterNone::kStop) break;
+      counts[i] = found.fault ? ask(shards_[i], found, on_damaged) : found.stored.count;
+      if (labelled == found_.size() && !found.stored.labels.empty()) labelled = i;
+      if (labelled < i)
+        check_classes(found_[labelled].stored.labels, found.stored.labels, shards_[i],
+                      shards_[labelled]);
     }
     return counts;
   }
 
  private:
-  bool found_first() const { return found_.front().count || found_.front().fault; }
+  bool found_first() const { return found_.front().stored.count || found_.front().fault; }
 
   struct Found {
-    std::optional<std::uint64_t> count;
+    Stored stored;
     std::exception_ptr fault;
   };
 
@@ -165,7 +196,7 @@ std::optional<std::uint64_t> samples_in_shard(const FaultPolicy& policy, const E
   }
   if (io::is_stream_url(url) || fault.code() == ErrorCode::kIo) return {};
   try {
-    return stored_count(opener, url, stop);
+    return stored_in(opener, url, stop).count;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled) throw;
     return {};

@@ -23,8 +23,9 @@ namespace millrace::wds {
 
 /// The number of samples in each of `shards`, from their indexes; null if a shard has no index. On
 /// the network 16 at a time. Throws: as read_sample_count(), for the first shard whose index is at
-/// fault. If `on_damaged` is given, it is called instead for each damaged index, in the shards'
-/// order, and may return the count; the result is null if it does not.
+/// fault; Unsupported for Parquet files that list other classes for one column. If `on_damaged` is
+/// given, it is called instead for each damaged index, in the shards' order, and may return the
+/// count; the result is null if it does not.
 using OnDamagedIndex =
     std::function<std::optional<std::uint64_t>(const std::string& shard, const Error& fault)>;
 std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(

@@ -2,7 +2,6 @@
 
 #include <fnmatch.h>
 #include <glob.h>
-#include <pwd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,12 +9,14 @@
 #include <filesystem>
 #include <new>
 #include <span>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/home_path.h"
 #include "io/local_path.h"
 #include "io/opener.h"
+#include "io/same_file.h"
 #include "wds/parquet_shard.h"
 
 namespace millrace::wds {
@@ -215,22 +216,6 @@ std::vector<std::string> matching_paths(const std::string& pattern) {
   return paths;
 }
 
-/// The home folder that `~` or `~USER` names; empty if there is none.
-std::string home_of(const std::string& user, const ShardSpecOptions& options) {
-  if (user.empty()) return variable("HOME", options);
-  const passwd* entry = ::getpwnam(user.c_str());  // NOLINT(concurrency-mt-unsafe)
-  return entry == nullptr ? "" : entry->pw_dir;
-}
-
-// As a shell does, which leaves it in quotes and in files alone.
-std::string with_home(const std::string& name, const ShardSpecOptions& options) {
-  std::error_code ignored;
-  if (!name.starts_with('~') || fs::exists(name, ignored)) return name;
-  const std::size_t slash = std::min(name.find('/'), name.size());
-  const std::string home = home_of(name.substr(1, slash - 1), options);
-  return home.empty() ? name : home + name.substr(slash);
-}
-
 Shards expand_place(const std::string& name, const ShardSpecOptions& options) {
   const auto path = io::local_path(name);
   std::error_code ignored;
@@ -242,7 +227,7 @@ Shards expand_place(const std::string& name, const ShardSpecOptions& options) {
 
 Shards expand_stored(const std::string& given, const ShardSpecOptions& options) {
   if (given.empty()) invalid_spec("a shard's name is empty");
-  const std::string name = with_home(given, options);
+  const std::string name = io::with_home(given, [&] { return variable("HOME", options); });
   const auto path = io::local_path(name);
   std::error_code ignored;
   if (!path || !has_wild_card(*path) || fs::exists(*path, ignored))
@@ -262,10 +247,15 @@ Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
 }
 
 void check_duplicates(const Shards& shards) {
-  std::unordered_set<std::string_view> seen;
+  std::unordered_map<std::string, std::string_view> seen;
   for (const ManifestShard& shard : shards) {
-    if (!seen.insert(shard.url).second)
-      invalid_spec("shard " + io::printable_url(shard.url) + " occurs twice in the list");
+    // Of a Parquet file, other columns are other samples.
+    const auto [earlier, is_new] = seen.emplace(
+        io::file_identity(stored_url(shard.url)).append(column_choice(shard.url)), shard.url);
+    if (is_new) continue;
+    const bool by_name = earlier->second == shard.url;
+    invalid_spec("shard " + io::printable_url(shard.url) + " occurs twice in the list" +
+                 (by_name ? "" : ", also as " + io::printable_url(std::string(earlier->second))));
   }
 }
 

@@ -45,7 +45,8 @@ struct ShardSpecOptions {
   /// Reads manifests and lists stores' folders; borrowed. Null: a manifest is refused, and a url's
   /// wild card is none.
   const io::Opener* opener = nullptr;
-  /// Whether a shard may occur twice in the list.
+  /// Whether a shard may occur twice in the list. A file is one shard by whatever names and links;
+  /// a Parquet file with other columns chosen is another.
   bool allow_duplicates = false;
   /// Ends a listing. The opener's own stop ends reading a manifest.
   std::stop_token stop = {};

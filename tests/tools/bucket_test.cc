@@ -175,6 +175,26 @@ TEST(ServersThatCannotList, HoldASetThatIsRefusedOrReplacedWhole) {
     EXPECT_FALSE(std::filesystem::exists(dir / stale)) << stale;
 }
 
+TEST(ServersThatCannotList, ReplaceNoShardBehindAGap) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir dir;
+  const Nginx server(dir.path(), {.location_lines = "dav_methods PUT DELETE; "
+                                                    "client_max_body_size 100m;"});
+  const TempDir in;
+  const std::string set = make_set(in, 18, 18);
+  write_file(dir / "x-000017.tar", "another's");
+  std::vector<std::string> words = {"reshard", set, server.url("x-%06d.tar"), "--maxcount", "1"};
+  const ProcessResult refused = millrace(words);
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("object exists and may not be replaced (url " +
+                                     server.url("x-000017.tar")));
+  EXPECT_EQ(read_file(dir / "x-000017.tar"), "another's");
+  words.emplace_back("--force");
+  const ProcessResult forced = millrace(words);
+  EXPECT_EQ(forced.status, 0) << forced.err;
+  EXPECT_NE(read_file(dir / "x-000017.tar"), "another's");
+}
+
 TEST(ServersThatCannotList, AndDoNotDeleteTakeANewSetByForce) {
   if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
   const TempDir dir;

@@ -159,6 +159,48 @@ TEST(CreateFromTfrecord, MutantsNeitherCrashNorPassUnseen) {
   }
 }
 
+TEST(CreateFromTfrecord, NumbersThatJsonLacksAreNamed) {
+  for (const char* odd : {"\0\0\xc0\x7f", "\0\0\x80\x7f", "\0\0\x80\xff"}) {
+    const TempDir dir;
+    const auto scored = [](const char* bits) {
+      return tf_frame(tf_example("score", proto(2, proto(1, std::string(bits, 4)))));
+    };
+    write_file(dir / "a", scored("\0\0\0\x3f") + scored(odd));
+    for (const char* option : {"--labels", "--columns"}) {
+      const auto made = create_in(dir, {"--from-tfrecord", "a", option, "score"});
+      EXPECT_EQ(made.status, 1);
+      EXPECT_THAT(made.err, AllOf(HasSubstr("a record 1"), HasSubstr("column score: "),
+                                  ::testing::AnyOf(HasSubstr("NaN"), HasSubstr("infinite"))));
+    }
+  }
+}
+
+TEST(CreateFromTfrecord, TheSameFileTwiceIsRefused) {
+  const TempDir dir;
+  write_file(dir / "a", tf_frame(tf_number("n", 5)));
+  std::filesystem::create_symlink(dir / "a", dir / "ab");
+  for (const std::vector<std::string>& files :
+       {std::vector<std::string>{"a", "a"}, {"a", "./a"}, {"a*"}}) {
+    std::vector<std::string> words = {"--from-tfrecord"};
+    words.insert(words.end(), files.begin(), files.end());
+    const auto made = create_in(dir, words);
+    EXPECT_EQ(made.status, 2) << made.err;
+    EXPECT_THAT(made.err, HasSubstr("its samples would be in the set twice"));
+  }
+  EXPECT_EQ(create_in(dir, {"--from-tfrecord", "a"}).status, 0);
+}
+
+TEST(CreateFromMds, AShardThatTheIndexNamesTwiceIsRefused) {
+  const TempDir dir;
+  make_mds(dir, {"one", "two"});
+  auto index = nlohmann::json::parse(read_file(dir / "mds/index.json"));
+  index["shards"].push_back(index["shards"][0]);
+  write_file(dir / "mds/index.json", index.dump());
+  const auto made = create_in(dir, {"--from-mds", "mds"});
+  EXPECT_EQ(made.status, 2) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("shard.00000.mds is listed twice"));
+}
+
 TEST(CreateFromMds, ReadsTexts) {
   const TempDir dir;
   const auto made = create_in(dir, {"--from-mds", make_mds(dir, {"one", "", "drei"})});

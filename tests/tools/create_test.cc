@@ -214,6 +214,23 @@ TEST(Create, NeverOverwritesUnlessForced) {
   EXPECT_FALSE(std::filesystem::exists(dir / "set-000001.tar")) << "a shard of the old set is left";
 }
 
+TEST(Create, WritesToTheHomeFolderThatReadersFind) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "home");
+  const ProcessOptions with{.environment = {{"HOME", dir / "home"}}, .folder = dir.path().string()};
+  const auto run = [&](std::vector<std::string> words) {
+    const ProcessResult result = millrace(words, with);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  };
+  run({"create", "~/a-%06d.tar", "--synthetic", "classes", "--count", "4", "--size", "16"});
+  run({"reshard", "~/a-000000.tar", "~/new/b-%06d.tar", "--maxcount", "2"});
+  run({"view", "~/new", "-o", "~/sheet.png"});
+  EXPECT_EQ(json_lines(run({"ls", "--json", "~/new/b-*.tar"})).size(), 4U);
+  EXPECT_TRUE(std::filesystem::exists(dir / "home/sheet.png"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "~"));
+}
+
 /// How many shards a run leaves if it is interrupted after `time`; all are complete.
 int shards_when_interrupted_after(std::chrono::milliseconds time) {
   const TempDir dir;

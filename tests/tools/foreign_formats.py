@@ -300,12 +300,57 @@ def parquet():
     whole = open("summed.parquet", "rb").read()
     open("flipped.parquet", "wb").write(whole[:800] + bytes([whole[800] ^ 1]) + whole[801:])
     assert "flipped.parquet" in refused("--from-parquet", "flipped.parquet")
+    assert "are one file" in refused("--from-parquet", "data-0.parquet", "./data-0.parquet")
+    pq.write_table(pa.table({"score": [0.5, float("nan")]}), "nan.parquet")
+    for words in (["--labels", "score"], ["--columns", "score"]):
+        message = refused("--from-parquet", "nan.parquet", *words)
+        assert "nan.parquet row 1: column score: NaN" in message, message
+    pq.write_table(pa.table({"label": pa.array(["a"] * 3)}), "texts.parquet")
+    pq.write_table(pa.table({"label": pa.array([1, 2])}), "whole.parquet")
+    assert "column label: values of another kind" in refused("--from-parquet", "whole.parquet", "texts.parquet")
     pq.write_table(pa.table({"image": [{"bytes": None, "path": "/etc/passwd"}]}), "path.parquet")
     assert "only the path" in refused("--from-parquet", "path.parquet", "--images", "image")
     pq.write_table(pa.table({"label": [1, -1]}), "minus.parquet")
     assert "class -1 is negative" in refused("--from-parquet", "minus.parquet", "--label", "label")
     assert "row 1" in refused("--from-parquet", "minus.parquet", "--label", "label")
     assert "no picture but 1" in refused("--from-parquet", "minus.parquet", "--images", "label")
+
+
+def cached(datasets):
+    """A folder of datasets' cache: its splits are not one set, and a stream that was cut is refused."""
+    import pyarrow as pa
+    for name, rows in (("train", 9), ("test", 4)):
+        datasets.Dataset.from_dict({"x": list(range(rows))}).to_parquet(f"{name}.parquet")
+    both = datasets.load_dataset("parquet", data_files={"train": "train.parquet", "test": "test.parquet"}, cache_dir="c")
+    both["train"].map(lambda row: {"y": row["x"] * 2})
+    made, = {os.path.dirname(path) for path in glob.glob("c/**/*.arrow", recursive=True)}
+    assert len(glob.glob(made + "/cache-*.arrow")) == 1
+    message = refused("--from-hf", made)
+    assert "several sets (parquet-test, parquet-train)" in message, message
+    os.remove(f"{made}/parquet-test.arrow")
+    assert "left out: 1 cache-*.arrow" in create("--from-hf", made)
+    assert len(samples()) == 9
+    os.remove(glob.glob(made + "/cache-*.arrow")[0])
+
+    table = pa.table({"x": list(range(9))})
+    with pa.ipc.new_stream(f"{made}/parquet-train.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=3)
+    whole = open(f"{made}/parquet-train.arrow", "rb").read()
+    starts = [at for at in range(0, len(whole), 8) if whole[at : at + 4] == b"\xff" * 4]
+    assert len(starts) == 5 and starts[-1] == len(whole) - 8, starts  # the schema, three batches, the end
+    for cut in starts[1:] + list(range(len(whole) - 7, len(whole))):
+        open(f"{made}/parquet-train.arrow", "wb").write(whole[:cut])
+        assert "parquet-train.arrow" in refused("--from-hf", made), cut
+    open(f"{made}/parquet-train.arrow", "wb").write(whole + whole)
+    assert "behind the end of the stream" in refused("--from-hf", made)
+    with pa.ipc.new_stream(f"{made}/parquet-train.arrow", table.schema) as writer:
+        writer.write_table(table.slice(0, 6))
+    assert "num_examples is 9" in refused("--from-hf", made)
+    with pa.ipc.new_stream(f"{made}/parquet-train.arrow", table.schema,
+                           options=pa.ipc.IpcWriteOptions(use_legacy_format=True)) as writer:
+        writer.write_table(table)
+    create("--from-hf", made)
+    assert len(samples()) == 9
 
 
 def hf():
@@ -338,6 +383,14 @@ def hf():
     expect(numbered(fields))
     made.to_parquet("hub/data/test-00000-of-00001.parquet")
     assert "test-*.parquet" in refused("--from-hf", "hub")
+    os.remove("hub/data/test-00000-of-00001.parquet")
+    os.rename("hub/data/train-00000-of-00001.parquet", "hub/data/train-00000-of-00003.parquet")
+    assert "holds 1 of the 3 files of train" in refused("--from-hf", "hub")
+    other = made.cast_column("label", datasets.ClassLabel(names=names[::-1]))
+    other.to_parquet("other.parquet")
+    message = refused("--from-parquet", "hub/data/train-00000-of-00003.parquet", "other.parquet", "--label", "label")
+    assert "other.parquet" in message and "other classes (dog, cat, bee, ant, not ant, bee, cat, dog)" in message, message
+    cached(datasets)
     datasets.DatasetDict({"train": made, "test": made.select(range(3))}).save_to_disk("two")
     assert "train, test" in refused("--from-hf", "two")
     create("--from-hf", "two/test", "--images", "image")

@@ -1,5 +1,7 @@
 """Writes the Parquet files of parquet_test.cc into the current folder."""
 
+import os
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,6 +28,12 @@ def table(rows):
 
 pq.write_table(table(range(23)), "a.parquet", row_group_size=5, compression="zstd")
 pq.write_table(table(range(23, 30)), "b.parquet", row_group_size=150)
+
+features = ('{"info": {"features": {"label": {"names": ["%s"], "_type": "ClassLabel"}}}}' % names
+            for names in ('cat", "dog', 'dog", "cat'))
+os.makedirs("named")
+for name, feature in zip(("named/cats.parquet", "named/dogs.parquet"), features):
+    pq.write_table(table(range(2)).replace_schema_metadata({"huggingface": feature}), name)
 
 holes = pa.table({"photo": images([0, 1, 2, None, 4, 5, 6, 7]),
                   "kind": pa.array([0, 1, 2, 3, 4, 5, None, 7], pa.int64())})

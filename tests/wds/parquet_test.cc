@@ -117,6 +117,19 @@ TEST_F(ParquetShard, EveryRowIsASample) {
   EXPECT_EQ(field_text(all[4], "json"), R"({"name":"n.4","score":0.5})");
 }
 
+TEST_F(ParquetShard, FilesThatCountOtherClassesAreNotOneSet) {
+  EXPECT_EQ(sample_counts(opener_, Strings{path("named/cats.parquet"), path("a.parquet")})->size(),
+            2U);
+  try {
+    sample_counts(opener_, Strings{path("a.parquet"), path("named/cats.parquet"),
+                                   path("named/dogs.parquet")});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("column label: its numbers are of other classes"),
+                                    HasSubstr("cats.parquet"), HasSubstr("dogs.parquet")));
+  }
+}
+
 TEST_F(ParquetShard, TheNameChoosesColumnsAndKeys) {
   const auto chosen =
       samples("a.parquet#image=Mask,image&label=label&text=name&columns=score&key=name");

@@ -279,6 +279,24 @@ TEST(ShardSpec, RefusesDuplicatesUnlessAllowed) {
   EXPECT_EQ(code_of([] { expand_shards(""); }), ErrorCode::kInvalidArgument);
 }
 
+TEST(ShardSpec, OneFileByTwoNamesIsADuplicate) {
+  const TempDir dir;
+  write_file(dir / "w/a.tar", "");
+  write_file(dir / "w/b.parquet", "");
+  const std::string a = dir / "w/a.tar";
+  for (const std::string& spec :
+       {a + "::" + (dir / "w/./a.tar"), a + "::" + (dir / "w/../w/a.tar"), a + "::file://" + a,
+        std::string("http://h/w/a.tar::http://h/w/./a.tar"), std::string("no/a.tar::no/./a.tar")})
+    EXPECT_EQ(code_of([&] { expand_shards(spec); }), ErrorCode::kInvalidArgument) << spec;
+  EXPECT_EQ(expand_shards(a + "::" + (dir / "w/./a.tar"), {.allow_duplicates = true}).size(), 2U);
+  EXPECT_EQ(expand_shards("http://h/a.tar::http://h/a.tar?version=2").size(), 2U);
+  EXPECT_EQ(expand_shards("s3://b/w/a.tar::s3://b/w/./a.tar").size(), 2U) << "keys are any text";
+  const std::string b = dir / "w/b.parquet";
+  EXPECT_EQ(expand_shards(b + "#image=x::" + b + "#image=y").size(), 2U) << "other samples";
+  std::filesystem::create_symlink(a, dir / "w/link.tar");
+  EXPECT_EQ(code_of([&] { expand_shards(dir / "w/*.tar"); }), ErrorCode::kInvalidArgument);
+}
+
 TEST(ShardSpec, FindsMissingLocalShardsBeforeWork) {
   const TempDir dir;
   write_file(dir / "x#1.tar", "");

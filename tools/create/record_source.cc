@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
@@ -15,6 +16,7 @@
 #include "io/base/text.h"
 #include "tools/create/class_labels.h"
 #include "tools/create/keys.h"
+#include "tools/create/repeated_files.h"
 #include "wds/in_column.h"
 #include "wds/member_name.h"
 
@@ -41,6 +43,15 @@ std::string record_text(const RecordValue& value) {
   if (!value.files.empty() || value.json.is_structured() || value.json.is_null())
     throw Error(ErrorCode::kCorrupt, value.is_null() ? "no value" : "neither a number nor a text");
   return value.json.is_string() ? value.json.get<std::string>() : value.json.dump();
+}
+
+/// JSON would say null, as of a value that is missing.
+void refuse_not_finite(const RecordJson& json) {
+  if (json.is_structured())
+    for (const RecordJson& part : json) refuse_not_finite(part);
+  if (json.is_number_float() && !std::isfinite(json.get<double>()))
+    throw Error(ErrorCode::kCorrupt,
+                std::isnan(json.get<double>()) ? "NaN, which no JSON has" : "an infinite number");
 }
 
 /// Numbers of any nesting, in order.
@@ -108,6 +119,7 @@ class RecordSource final : public SampleSource {
  public:
   RecordSource(std::unique_ptr<Records> records, const SourceRequest& request)
       : records_(std::move(records)), request_(request) {
+    refuse_repeated_files(records_->files());
     if (size() == 0) return;
     choose_columns();
     find_texts();
@@ -314,12 +326,16 @@ class RecordSource final : public SampleSource {
     if (!labels_.empty()) {
       json["labels"] = RecordJson::array();
       for (const std::size_t column : labels_)
-        at_column(column, [&] { add_label_numbers(numbers(row.of(column)), json["labels"]); });
+        at_column(column, [&] {
+          refuse_not_finite(numbers(row.of(column)));
+          add_label_numbers(numbers(row.of(column)), json["labels"]);
+        });
     }
     if (group_) json["group"] = at_column(*group_, [&] { return record_text(row.of(*group_)); });
     for (const std::size_t column : columns_) {
       const RecordValue& value = row.of(column);
       if (!is_json(column, value)) continue;
+      at_column(column, [&] { refuse_not_finite(value.json); });
       json[records_->columns()[column]] =
           value.files.empty() ? value.json
                               : at_column(column, [&] { return RecordJson(record_text(value)); });

@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "tools/create/local_file.h"
 #include "tools/create/renumbered_source.h"
+#include "tools/create/repeated_files.h"
 #include "tools/label_map.h"
 #include "tools/parse.h"
 #include "tools/values.h"
@@ -210,6 +211,7 @@ std::vector<std::string> SourceOptions::paths() const {
     const auto some = files_of(word);
     files.insert(files.end(), some.begin(), some.end());
   }
+  refuse_repeated_files(files);
   return files;
 }
 

@@ -1,5 +1,8 @@
 #include "tools/create/table_records.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <list>
 #include <map>
@@ -120,12 +123,36 @@ class TableRecords final : public Records {
     if (tables_.empty()) columns_ = names;
     if (names != columns_)
       throw Error(ErrorCode::kUnsupported, "other columns than those of " + files_.front());
+    if (!tables_.empty()) check_types(*table);
     for (std::size_t i = 0; i < table->group_rows().size(); ++i) {
       if (table->group_rows()[i] == 0) continue;
       pieces_.push_back(
           {.file = tables_.size(), .group = i, .first = size(), .rows = table->group_rows()[i]});
     }
     tables_.push_back(std::move(table));
+  }
+
+  // A number means the class that its own file says. Floats, lists and columns of nulls are all of
+  // kOther: their values show whether they are as wanted.
+  void check_types(const wds::RowTable& table) const {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const wds::RowColumn& first = tables_.front()->columns()[i];
+      const wds::RowColumn& own = table.columns()[i];
+      const bool other_kind = own.kind != first.kind && own.kind != wds::ColumnKind::kOther &&
+                              first.kind != wds::ColumnKind::kOther;
+      if (!other_kind && own.classes == first.classes) continue;
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("column {}: {} than in {}", printable(own.name),
+                              other_kind ? "values of another kind"
+                                         : "other classes (" + classes_text(own.classes) +
+                                               ", not " + classes_text(first.classes) + ")",
+                              files_.front()));
+    }
+  }
+
+  static std::string classes_text(const std::vector<std::string>& names) {
+    if (names.empty()) return "none";
+    return printable(fmt::format("{}", fmt::join(names, ", ")), 200);
   }
 
   const Piece& piece_of(std::uint64_t index) const {

@@ -23,6 +23,7 @@
 #include "tools/label_map.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
+#include "tools/same_samples.h"
 #include "tools/shared_work.h"
 #include "wds/sample_stream.h"
 
@@ -83,6 +84,7 @@ class SetJob {
         topology_(cluster.topology()),
         opener_({.http = {.log = context.log}, .stop = context.stop}),
         patterns_(set_patterns(options.pattern, options.folds)) {
+    if (!is_alone()) check_sources();
     if (options.folds > 0)
       folds_ = split_folds(source, {.folds = options.folds, .seed = options.shuffle.value_or(0)});
   }
@@ -103,6 +105,23 @@ class SetJob {
 
  private:
   bool is_alone() const { return topology_.processes == 1; }
+
+  /// Each process finds its inputs itself. Before the first shard: a set that was begun is
+  /// continued by process 0's fingerprint alone.
+  void check_sources() {
+    trainer::all_do(cluster_, [&] { static_cast<void>(fingerprint()); });
+    const trainer::Setting found[] = {
+        {.name = "samples", .value = std::to_string(source_.size())},
+        {.name = "paths, sizes and times", .value = hash_text(fingerprint())}};
+    check_same_samples(cluster_, found,
+                       "nothing was written: see that all processes read the same files (copies "
+                       "keep their times by cp -p, rsync -t), or start one process");
+  }
+
+  const std::string& fingerprint() {
+    if (fingerprint_.empty()) fingerprint_ = fingerprint_of(source_, options_);
+    return fingerprint_;
+  }
 
   /// The number of shards in each set; process 0 counts them.
   std::vector<Done> begin(std::optional<JobState>& state) {
@@ -156,12 +175,11 @@ class SetJob {
   }
 
   void start(JobState& state) {
-    const std::string fingerprint = fingerprint_of(source_, options_);
-    if (state.is_of(fingerprint)) return;
+    if (state.is_of(fingerprint())) return;
     for (const std::string& pattern : patterns_)
       options_.force ? delete_shards(opener_, pattern) : refuse_existing(pattern, state);
     if (options_.force) delete_more_folds();
-    state.begin(fingerprint);
+    state.begin(fingerprint());
   }
 
   // Leftovers of a set with more folds would be taken for this one's.
@@ -208,6 +226,8 @@ class SetJob {
                                     .opener = &opener_,
                                     .threads = threads_,
                                     .log = context_.log};
+    if (options_.force && io::is_network_url(options.pattern))
+      options.replace = io::Replace::kAtomically;  // a server may not list all there is
     if (is_alone()) {
       options.manifest = options_.index ? manifest_path(options.pattern) : "";
       options.pictures = options_.pictures;
@@ -293,6 +313,7 @@ class SetJob {
   Topology topology_;
   const io::UrlOpener opener_;
   std::vector<std::string> patterns_;
+  std::string fingerprint_;                              ///< empty: not yet computed
   std::vector<std::uint32_t> folds_;                     ///< each sample's; empty without folds
   std::vector<std::vector<wds::ShardSummary>> earlier_;  ///< each set's; process 0's
   const std::shared_ptr<wds::WriterThreads> threads_ = std::make_shared<wds::WriterThreads>();

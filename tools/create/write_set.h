@@ -50,7 +50,8 @@ struct WriteSetOptions {
 void check_set(const WriteSetOptions& options);
 
 /// Each process of `cluster` writes the shards whose number mod processes is its own; their options
-/// and sources are equal, and process 0 does all else. Throws: InvalidArgument (shards exist, too
+/// and sources are equal, which is compared first, and process 0 does all else. Throws: Corrupt (a
+/// process has another source; nothing is written), InvalidArgument (shards exist, too
 /// few groups; several processes and a shard that maxsize would end), Io, Cancelled, and as the
 /// source.
 void write_set(const SampleSource& source, const WriteSetOptions& options,

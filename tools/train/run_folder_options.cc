@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/train/weights_file.h"
 #include "tools/values.h"
@@ -101,6 +102,7 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Folder for metrics, configuration and checkpoints, on disk or at s3:// or gs://; "
                  "DIR/auto: DIR/MODEL-DATE-TIME; auto: runs/auto; none: nothing is written")
       ->type_name("DIR")
+      ->transform(output_path())
       ->check(in_short_help())
       ->check(of_this_start());
   app.add_flag("--force", force,
@@ -111,6 +113,7 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Checkpoint or run to continue, a folder or URL; auto: the newest one in "
                  "--run-dir, else the last one uploaded, if any")
       ->type_name("PATH")
+      ->transform(output_path())
       ->check(in_short_help())
       ->check(of_this_start());
   app.add_flag("--allow-changed-data", accept_changed_data,
@@ -120,6 +123,7 @@ void RunFolderOptions::declare(CLI::App& app) {
                  "Weights to start from, in torchvision's names: a .safetensors file, a "
                  "checkpoint, or a run, whose best checkpoint is used")
       ->type_name("PATH")
+      ->transform(output_path())
       ->check(in_short_help())
       ->check(may_change())
       ->check(names_contents());
@@ -146,6 +150,7 @@ void RunFolderOptions::declare(CLI::App& app) {
          "Upload each complete checkpoint of a --run-dir on disk to http(s)://, s3://, gs:// "
          "or a folder")
       ->type_name("URL")
+      ->transform(output_path())
       ->check(of_this_start());
 }
 

@@ -16,6 +16,7 @@
 #include "pipeline/slots.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
+#include "tools/output_path.h"
 #include "tools/parse.h"
 #include "tools/shown_counts.h"
 #include "tools/values.h"
@@ -106,6 +107,7 @@ void RunOptions::declare_cache(CLI::App& app) {
   app.add_option("--cache-decoded-in", cache_decoded_in,
                  "Keep them in a file in this folder instead, which is gone with the process")
       ->type_name("DIR")
+      ->transform(output_path())
       ->needs(cache)
       ->check(CLI::ExistingDirectory)
       ->check(own_of_process());

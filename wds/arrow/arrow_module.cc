@@ -12,6 +12,7 @@
 #include <parquet/schema.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <map>
 #include <memory>
@@ -183,6 +184,20 @@ Value number_at_row(const arrow::Array& array, std::int64_t row) {
   return Value::of(Json(static_cast<const Array&>(array).Value(row)));
 }
 
+/// JSON has no word for the others: null would be a value that is missing.
+Value finite(double value) {
+  if (std::isfinite(value)) return Value::of(Json(value));
+  throw Error(ErrorCode::kCorrupt,
+              std::isnan(value) ? "NaN, which no JSON has" : "an infinite number");
+}
+
+/// Of float32 as its own type: its shortest text is shorter.
+template <typename Array>
+Value float_at_row(const arrow::Array& array, std::int64_t row) {
+  const auto value = static_cast<const Array&>(array).Value(row);
+  return std::isfinite(value) ? Value::of(Json(value)) : finite(value);
+}
+
 template <typename Array>
 Value text_at_row(const arrow::Array& array, std::int64_t row) {
   const auto text = static_cast<const Array&>(array).GetView(row);
@@ -294,13 +309,13 @@ Value value_at(const std::shared_ptr<arrow::Array>& array, std::int64_t row, int
     case Type::UINT64:
       return number_at_row<arrow::UInt64Array>(*array, row);
     case Type::HALF_FLOAT:
-      return Value::of(Json(arrow::util::Float16::FromBits(
-                                static_cast<const arrow::HalfFloatArray&>(*array).Value(row))
-                                .ToDouble()));
+      return finite(arrow::util::Float16::FromBits(
+                        static_cast<const arrow::HalfFloatArray&>(*array).Value(row))
+                        .ToDouble());
     case Type::FLOAT:
-      return number_at_row<arrow::FloatArray>(*array, row);
+      return float_at_row<arrow::FloatArray>(*array, row);
     case Type::DOUBLE:
-      return number_at_row<arrow::DoubleArray>(*array, row);
+      return float_at_row<arrow::DoubleArray>(*array, row);
     case Type::STRING:
       return text_at_row<arrow::StringArray>(*array, row);
     case Type::LARGE_STRING:
@@ -541,12 +556,15 @@ class StreamTable final : public TableBase {
     const auto mapped = checked(arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ));
     const auto reader = checked(arrow::ipc::RecordBatchStreamReader::Open(mapped));
     take_columns(*reader->schema());
+    std::int64_t before = 0;
     for (std::shared_ptr<arrow::RecordBatch> batch;;) {
+      before = checked(mapped->Tell());
       check(reader->ReadNext(&batch));
       if (!batch) break;
       add_group(batch->num_rows());
       batches_.push_back(batch);
     }
+    check_end(*mapped, before);
   }
 
   std::unique_ptr<RowBatches> read(std::size_t group,
@@ -562,6 +580,19 @@ class StreamTable final : public TableBase {
   }
 
  private:
+  /// Arrow takes the end of the file for the stream's, as where a writer was killed between two
+  /// batches; an end that is marked is read. `before`: where the last read began.
+  static void check_end(arrow::io::MemoryMappedFile& file, std::int64_t before) {
+    const std::int64_t end = checked(file.Tell());
+    const std::int64_t size = checked(file.GetSize());
+    const Where where{.offset = static_cast<std::uint64_t>(end)};
+    if (end == before)
+      throw Error(ErrorCode::kTruncated, "the file ends without its end of stream marker", where);
+    if (end != size)
+      throw Error(ErrorCode::kCorrupt,
+                  std::to_string(size - end) + " bytes behind the end of the stream", where);
+  }
+
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches_;
 };
 

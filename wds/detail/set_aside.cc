@@ -11,7 +11,7 @@ namespace {
 
 // Enough for headers: payloads are not read through the tape's buffer, nor is what lies behind
 // them.
-constexpr std::size_t kHeaderBytes = std::size_t{4} * 1024;
+constexpr std::size_t kTapeBytes = std::size_t{4} * 1024;
 
 SetAside summary_of(const Sample& sample) {
   SetAside summary{.num_bytes = sample.num_bytes()};
@@ -32,7 +32,7 @@ void read_again(Sample& sample, const SetAside& left, const io::Opener& opener,
                 ShardOptions options) {
   options.index = nullptr;
   options.lenient = true;
-  options.tar.buffer_bytes = kHeaderBytes;
+  options.tar.buffer_bytes = kTapeBytes;
   if (options.tar.behind_end == BehindEnd::kFault) options.tar.behind_end = BehindEnd::kCount;
   Sample again = ForwardReader(*sample.url, opener, std::move(options)).at(sample.offset);
   const SetAside found = summary_of(again);

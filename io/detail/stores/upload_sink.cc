@@ -71,12 +71,12 @@ class UploadSink final : public ByteSink {
   }
 
   std::optional<HttpFault> send(const HttpBody& body, std::optional<Clock::Duration> limit) {
-    HttpAsk ask{.method = "PUT",
-                .header_lines = {"Content-Type: application/octet-stream"},
-                .body = body,
-                .limit = limit};
-    if (!may_replace_) ask.header_lines.emplace_back("If-None-Match: *");
-    HttpExchange exchange(*client_, target_, std::move(ask), stop_);
+    HttpRequest request{.method = "PUT",
+                        .header_lines = {"Content-Type: application/octet-stream"},
+                        .body = body,
+                        .limit = limit};
+    if (!may_replace_) request.header_lines.emplace_back("If-None-Match: *");
+    HttpExchange exchange(*client_, target_, std::move(request), stop_);
     const auto fault = exchange.wait_for_head(stop_);
     const long status = exchange.head().status();
     if (!fault && (status == 200 || status == 201 || status == 204)) return std::nullopt;

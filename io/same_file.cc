@@ -1,0 +1,39 @@
+#include "io/same_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "io/base/error.h"
+#include "io/local_path.h"
+
+namespace millrace::io {
+namespace {
+
+/// Of a server's url, whose path is one of folders; a bucket's key is any text.
+std::string normal_url(const std::string& url) {
+  const std::size_t host = url.find("://");
+  if (!url.starts_with("http") || host == url.npos) return url;
+  const std::size_t begin = std::min(url.find('/', host + 3), url.size());
+  const std::size_t end = std::min(url.find_first_of("?#", begin), url.size());
+  const std::string path = url.substr(begin, end - begin);
+  if (path.find("/.") == path.npos) return url;
+  return url.substr(0, begin) + std::filesystem::path(path).lexically_normal().string() +
+         url.substr(end);
+}
+
+}  // namespace
+
+std::string file_identity(const std::string& url) {
+  const std::optional<std::string> path = local_path(url);
+  if (!path) return normal_url(url);
+  struct stat status {};
+  if (::stat(path->c_str(), &status) != 0)
+    return std::filesystem::absolute(*path).lexically_normal().string();
+  if (!S_ISREG(status.st_mode)) return *path;
+  return "file " + std::to_string(status.st_dev) + " " + std::to_string(status.st_ino);
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,15 @@
+// same_file: what tells files that were named twice: by links, by "./a" and "a", by other paths.
+//
+// Threads: free functions, callable from any thread.
+#pragma once
+
+#include <string>
+
+namespace millrace::io {
+
+/// One text for all names of a regular file on this machine: its device and number there. Of what
+/// is no such file, its path or url without "." and "..", as far as the text tells; what is in a
+/// url's query is part of it. Looks at the path.
+std::string file_identity(const std::string& url);
+
+}  // namespace millrace::io
