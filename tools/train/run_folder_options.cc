@@ -244,7 +244,7 @@ void RunFolderOptions::meet_own(const io::Opener& opener) const {
   if (run.empty() || continued.empty() || run == continued) return;
   refuse_folder(io::printable_url(run_dir) + " holds another run than " +
                 io::printable_url(resume) +
-                ": continue that run with --resume auto, or give another --run-dir");
+                ": continue the one that is there with --resume auto, or give another --run-dir");
 }
 
 // Another run's checkpoints are not replaced without a word.
