@@ -84,14 +84,15 @@ std::string version_of(const struct stat& status) {
   return std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec);
 }
 
-std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOptions& options) {
+std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOptions& options,
+                                       const detail::StreamPatience& patience) {
   // Without O_NONBLOCK opening a FIFO would block, uncancellable, until it has a writer.
   detail::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) throw_errno("open", path, errno);
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) throw_errno("stat", path, errno);
   if (S_ISDIR(status.st_mode)) throw_errno("read", path, EISDIR);
-  if (!S_ISREG(status.st_mode)) return detail::open_stream(std::move(fd), path, options);
+  if (!S_ISREG(status.st_mode)) return detail::open_stream(std::move(fd), path, options, patience);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (options.offset > size) {
     throw Error(ErrorCode::kTruncated,
@@ -111,9 +112,10 @@ std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOption
 
 namespace detail {
 
-std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options) {
+std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options,
+                                      const StreamPatience& patience) {
   try {
-    return open_there(path, options);
+    return open_there(path, options, patience);
   } catch (Error& error) {
     error.annotate({.url = path});
     throw;

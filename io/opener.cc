@@ -8,17 +8,29 @@
 #include "io/detail/files/file_source.h"
 #include "io/detail/files/pipe_source.h"
 #include "io/detail/http/http_source.h"
+#include "io/detail/http/network_log.h"
 #include "io/detail/http/url.h"
 #include "io/detail/stores/http_store.h"
 
 namespace millrace::io {
 namespace {
 
-Store file_store() {
+/// That of network readers. A first fault that is final still leaves a pipe the time that a server
+/// has for its first byte.
+detail::StreamPatience stream_patience(const HttpOptions& options) {
+  const auto limit = options.retry.patience;
+  return {.limit = limit.count() > 0 ? limit : options.first_byte_timeout,
+          .say = [news = std::make_shared<detail::NetworkLog>(options.log)](
+                     const std::string& name, const std::string& what, auto waited) {
+            news->wait(name, what, waited);
+          }};
+}
+
+Store file_store(const detail::StreamPatience& patience) {
   return {.scheme = "file",
           .open =
-              [](const std::string& url, const OpenOptions& asked) {
-                return detail::open_file(detail::file_url_path(url), asked);
+              [patience](const std::string& url, const OpenOptions& asked) {
+                return detail::open_file(detail::file_url_path(url), asked, patience);
               },
           .create =
               [](const std::string& url, const FileSinkOptions& asked, const std::stop_token&) {
@@ -26,12 +38,13 @@ Store file_store() {
               }};
 }
 
-Store pipe_store(bool allowed) {
-  return {.scheme = "pipe", .open = [allowed](const std::string& url, const OpenOptions& asked) {
+Store pipe_store(bool allowed, const detail::StreamPatience& patience) {
+  return {.scheme = "pipe",
+          .open = [allowed, patience](const std::string& url, const OpenOptions& asked) {
             if (!allowed)
               throw Error(ErrorCode::kInvalidArgument, "pipe: urls are not allowed here",
                           {.url = url});
-            return detail::open_pipe(url, asked);
+            return detail::open_pipe(url, asked, patience);
           }};
 }
 
@@ -39,9 +52,11 @@ Store pipe_store(bool allowed) {
 
 struct UrlOpener::State {
   explicit State(UrlOpenerOptions the_options)
-      : options(std::move(the_options)), stores(options.stores) {
-    add(file_store());
-    add(pipe_store(options.allow_pipe));
+      : options(std::move(the_options)),
+        patience(stream_patience(options.http)),
+        stores(options.stores) {
+    add(file_store(patience));
+    add(pipe_store(options.allow_pipe, patience));
     for (const detail::HttpStoreKind& kind : detail::http_store_kinds())
       if (find(kind.scheme) == nullptr) add(http_store(kind));
   }
@@ -99,6 +114,7 @@ struct UrlOpener::State {
   }
 
   const UrlOpenerOptions options;
+  const detail::StreamPatience patience;
   std::vector<Store> stores;  // the user's own come first, so they override
   std::once_flag http_made;
   std::shared_ptr<detail::HttpClient> client;
@@ -112,9 +128,9 @@ std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
                                             const OpenOptions& asked) const {
   OpenOptions options = asked;
   options.stop = state_->stop_of(asked.stop);
-  if (url == "-") return detail::open_stdin(options);
+  if (url == "-") return detail::open_stdin(options, state_->patience);
   const std::string scheme = detail::url_scheme(url);
-  if (scheme.empty()) return detail::open_file(url, options);
+  if (scheme.empty()) return detail::open_file(url, options, state_->patience);
   return state_->store_of(scheme, url).open(url, options);
 }
 

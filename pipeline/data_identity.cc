@@ -21,6 +21,7 @@
 #include "io/opener.h"
 #include "pipeline/detail/resolve.h"
 #include "wds/parquet_shard.h"
+#include "wds/sample_selection.h"
 #include "wds/shard_index.h"
 #include "wds/split.h"
 
@@ -277,6 +278,18 @@ const std::string* find_option(const OptionList& options, const std::string& nam
   return std::ranges::count(detail::kOptionsOnlyIfUsed, name) > 0 ? &none : nullptr;
 }
 
+/// Earlier versions saved the path of a file of weights, which says nothing of what is in it.
+bool can_be_compared(const std::string& name, const std::string& one, const std::string& other) {
+  const auto is_file = [](const std::string& value) {
+    return value != "none" && wds::is_weights_file(value);
+  };
+  const auto is_content = [](const std::string& value) {
+    return value.starts_with(detail::kOfWeightsFile);
+  };
+  return name != "weight" || !is_file(one) || !is_file(other) ||
+         is_content(one) == is_content(other);
+}
+
 }  // namespace
 
 std::vector<std::string> option_differences(const DataIdentity& saved, const DataIdentity& given) {
@@ -289,7 +302,7 @@ std::vector<std::string> option_differences(const DataIdentity& saved, const Dat
   for (const auto& [name, value] : all) {
     const std::string* before = find_option(saved.options, name);
     const std::string* now = find_option(given.options, name);
-    if (before && now && *before != *now)
+    if (before && now && *before != *now && can_be_compared(name, *before, *now))
       lines.push_back(fmt::format("{}: {} saved, {} given", name, *before, *now));
   }
   return lines;

@@ -253,12 +253,21 @@ std::string uneven_text(const PipelineOptions& options, std::int64_t samples) {
       set_up(options), size > 0 ? fmt::format("batch size {} and ", size) : "", near);
 }
 
+/// Of what is looked at before the first epoch.
+wds::FaultLedger first_ledger(PipelineOptions& options) {
+  if (!options.faults.said) options.faults.said = std::make_shared<wds::SaidWarnings>();
+  return wds::FaultLedger(options.faults, options.log);
+}
+
 /// Where every sample lies, for the order that reads them by their place.
 void find_places(PipelineOptions& options) {
+  wds::FaultLedger ledger = first_ledger(options);
   if (!options.opener) options.opener = std::make_shared<io::UrlOpener>();
-  options.found.contents = wds::find_contents(
-      *options.opener, options.shards,
-      {.indexed = options.indexed, .scanned = scans(options), .scan = scan_options(options)});
+  options.found.contents = wds::find_contents(*options.opener, options.shards,
+                                              {.indexed = options.indexed,
+                                               .scanned = scans(options),
+                                               .scan = scan_options(options),
+                                               .ledger = &ledger});
   auto counts = std::make_shared<std::vector<std::uint64_t>>();
   for (const auto& shard : options.found.contents->shards) counts->push_back(shard.count());
   options.found.counts = std::move(counts);
@@ -269,11 +278,13 @@ void choose_samples(PipelineOptions& options) {
   const wds::ShuffleOptions& wanted = options.shuffle;
   const EpochOptions& epochs = options.epochs;
   const std::uint64_t count = options.range.of(options.found.contents->count);
+  wds::FaultLedger ledger = first_ledger(options);
   options.found.selection = wds::find_selection(
       *options.opener, options.found.contents, wanted,
       {.first = std::min(options.range.skip, options.found.contents->count),
        .count = count,
        .draws = epochs.passes == 0 ? static_cast<std::uint64_t>(epochs.samples) : 0,
+       .ledger = &ledger,
        .stop = options.stop});
   if (!wanted.where.empty())
     options.log.info(fmt::format("where '{}' keeps {} of {}", printable(wanted.where, 200),
@@ -295,9 +306,28 @@ std::uint64_t samples_in(const PipelineOptions& options, std::size_t first, std:
   return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), std::uint64_t{0});
 }
 
+/// What damage has cost is for the epoch's ledger to say.
+void check_any_sample(const PipelineOptions& options) {
+  if (!options.found.counts) return;
+  const auto is_damaged = [](const auto& scan) { return scan && scan->damage; };
+  const auto& scans = options.found.scans;
+  if (scans && std::ranges::any_of(*scans, is_damaged)) return;
+  if (samples_in(options, 0, options.shards.size()) > 0) return;
+  throw Error(ErrorCode::kNotFound,
+              fmt::format("no sample in {}", counted(options.shards.size(), "shard")),
+              {.url = io::printable_url(options.shards.front())});
+}
+
 void check_range(std::uint64_t samples, const wds::SampleRange& range) {
   require(samples == 0 || range.of(samples) > 0,
           fmt::format("{} to skip leave nothing of {}", range.skip, counted(samples, "sample")));
+}
+
+/// Where every sample lies, and which are drawn.
+void find_samples(PipelineOptions& options) {
+  if (!options.found.contents) find_places(options);
+  check_any_sample(options);
+  if (!options.found.selection && options.shuffle.chooses()) choose_samples(options);
 }
 
 }  // namespace
@@ -309,16 +339,16 @@ PipelineOptions with_counts(PipelineOptions options) {
         options.shuffle.order == wds::Order::kPermutation ? wds::Joins::Keep::kAll
                                                           : wds::Joins::Keep::kOpen);
   if (!options.source && options.shuffle.order == wds::Order::kPermutation) {
-    if (!options.found.contents) find_places(options);
-    if (!options.found.selection && options.shuffle.chooses()) choose_samples(options);
+    find_samples(options);
     return options;
   }
   if (options.source || !divides_samples(options)) {
     options.found.counts = nullptr;
     options.found.scans = nullptr;
-  } else if (!options.found.counts) {
-    find_counts(options);
+    return options;
   }
+  if (!options.found.counts) find_counts(options);
+  check_any_sample(options);
   return options;
 }
 

@@ -20,7 +20,8 @@ namespace millrace::pipeline {
 /// whole shards are divided among streams, and a warning says what it costs to do so without a
 /// scan. A damaged index whose count faults.samples_of does not know counts as none, or is a fault
 /// with faults.require_index. Clears `indexed` for shards on the network without indexes. Throws:
-/// as wds::indexed_counts() and wds::scan_shards().
+/// NotFound where the counts say that there is no sample, unless damage has cost some; as
+/// wds::indexed_counts(), wds::scan_shards(), wds::find_contents() and wds::find_selection().
 PipelineOptions with_counts(PipelineOptions options);
 
 /// Slots of a step of all devices of all processes.

@@ -206,7 +206,8 @@ void check_position(const Position& position, const PipelineOptions& options) {
       position.streams.size() != own) {
     refuse(fmt::format("{} streams saved, {} given", position.streams.size(), own));
   }
-  if (position.fingerprint != detail::order_fingerprint(options)) {
+  if (position.fingerprint != detail::order_fingerprint(options) &&
+      position.fingerprint != detail::unselected_fingerprint(options)) {
     if (position.fingerprint == detail::earlier_fingerprint(options)) {
       refuse(
           "it is of a version that gave each stream the same samples in every pass; in this one "

@@ -51,7 +51,8 @@ void NetworkOptions::declare(CLI::App& app) {
   app.add_flag("--allow-pipe", allow_pipe_, "Allow pipe:COMMAND in a SPEC to run a shell")
       ->check(own_of_process());
   app.add_option("--retry-for", retry_for_,
-                 "How long to retry a server that sends nothing: 30s, 10m; 0: never")
+                 "How long to retry a server, and wait for a pipe, that sends nothing: 30s, "
+                 "10m; 0: no retries")
       ->type_name("TIME")
       ->check(own_of_process());
   auto* cache = app.add_option("--cache", cache_,

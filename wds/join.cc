@@ -15,13 +15,8 @@ constexpr std::size_t kTwice = static_cast<std::size_t>(-1);
 
 std::shared_ptr<const ShardIndex> find_index_of(const io::Opener& opener, const std::string& url,
                                                 const std::stop_token& stop, FaultLedger* ledger) {
-  if (ledger != nullptr) return usable_index(opener, url, *ledger, stop);
-  try {
-    return find_index(opener, url, stop);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled) throw;
-    return nullptr;
-  }
+  return ledger != nullptr ? usable_index(opener, url, *ledger, stop)
+                           : find_index(opener, url, stop);
 }
 
 std::shared_ptr<const JoinedContents> read_contents(const io::Opener& opener,

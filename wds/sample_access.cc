@@ -25,19 +25,33 @@ constexpr std::uint64_t kNextHeader = 2048;
               {.url = io::printable_url(url)});
 }
 
+/// Null if there is none, or a damaged one that the policy takes for none.
+std::shared_ptr<const ShardIndex> index_of(const io::Opener& opener, const std::string& shard,
+                                           const ContentsOptions& options) {
+  const std::stop_token& stop = options.scan.stop;
+  if (options.ledger == nullptr) return find_index(opener, shard, stop);
+  bool again = false;
+  try {
+    auto index = find_index(opener, shard, stop, &again);
+    if (again) options.ledger->count_refetched(index_url(shard));
+    if (index || !options.ledger->policy().require_index) return index;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kIo || error.code() == ErrorCode::kCancelled) throw;
+  }
+  return usable_index(opener, shard, *options.ledger, stop);  // says what is wrong with it
+}
+
 /// The shards' indexes, several at a time; null where there is none.
 std::vector<std::shared_ptr<const ShardIndex>> read_indexes(const io::Opener& opener,
                                                             std::span<const std::string> shards,
-                                                            const std::stop_token& stop) {
+                                                            const ContentsOptions& options) {
   std::vector<std::shared_ptr<const ShardIndex>> found(shards.size());
   std::vector<std::exception_ptr> faults(shards.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < shards.size(); i = next++) {
       try {
-        found[i] = find_index(opener, shards[i], stop);
-      } catch (const Error& error) {
-        if (error.code() == ErrorCode::kCancelled) faults[i] = std::current_exception();
+        found[i] = index_of(opener, shards[i], options);
       } catch (...) {
         faults[i] = std::current_exception();
       }
@@ -88,7 +102,7 @@ std::shared_ptr<const SetContents> find_contents(const io::Opener& opener,
       no_places(url, "Parquet is read by groups of rows; create --from-parquet makes tars of it");
   }
   std::vector<std::shared_ptr<const ShardIndex>> indexes(shards.size());
-  if (options.indexed) indexes = read_indexes(opener, shards, options.scan.stop);
+  if (options.indexed) indexes = read_indexes(opener, shards, options);
   std::vector<bool> wanted;
   wanted.reserve(indexes.size());
   for (const auto& index : indexes) wanted.push_back(index == nullptr);
@@ -119,11 +133,15 @@ struct SampleAccess::Run {
 };
 
 SampleAccess::SampleAccess(const io::Opener& opener, std::shared_ptr<const SetContents> set,
-                           ShardOptions options, std::shared_ptr<const Joins> joins)
+                           ShardOptions options, std::shared_ptr<const Joins> joins,
+                           FaultLedger* ledger)
     : opener_(opener),
       set_(std::move(set)),
       options_(std::move(options)),
-      joins_(std::move(joins)) {}
+      joins_(std::move(joins)),
+      ledger_(ledger) {
+  MILLRACE_CHECK(!joins_ || ledger_, "joined shards need a ledger for their indexes' warnings");
+}
 
 Sample SampleAccess::sample(std::uint64_t number) const {
   Sample found;
@@ -174,7 +192,7 @@ void SampleAccess::open(Run& run) const {
   options.index = shard.index;
   options.max_samples = shard.index ? run.places.size() : 0;
   try {
-    if (joins_) run.joiner.emplace(*joins_, shard.url, opener_, options_, nullptr);
+    if (joins_) run.joiner.emplace(*joins_, shard.url, opener_, options_, ledger_);
     run.reader.emplace(opener_, shard.url, options);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled) throw;

@@ -21,6 +21,7 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "wds/fault_ledger.h"
 #include "wds/join.h"
 #include "wds/sample.h"
 #include "wds/shard_index.h"
@@ -51,15 +52,20 @@ struct SetContents {
 };
 
 struct ContentsOptions {
-  /// Whether the shards' indexes are read. Damaged ones count as none.
+  /// Whether the shards' indexes are read.
   bool indexed = true;
   /// Whether shards without an index are scanned, and how.
   bool scanned = true;
   ScanOptions scan = {};
+  /// By whose policy a damaged index counts as none, with a warning, or is a fault. Borrowed; null:
+  /// a fault.
+  FaultLedger* ledger = nullptr;
 };
 
-/// Throws: InvalidArgument if samples of a shard cannot be found by their place: it has neither
-/// index nor scan, it is damaged, compressed, or a pipe; as scan_shards(); Cancelled.
+/// Throws: Io for an index that cannot be reached, since without it nothing would check the
+/// samples; as find_index(), by the ledger's policy; InvalidArgument if samples of a shard cannot
+/// be found by their place: it has neither index nor scan, it is damaged, compressed, or a pipe; as
+/// scan_shards(); Cancelled.
 std::shared_ptr<const SetContents> find_contents(const io::Opener& opener,
                                                  std::span<const std::string> shards,
                                                  const ContentsOptions& options = {});
@@ -67,9 +73,11 @@ std::shared_ptr<const SetContents> find_contents(const io::Opener& opener,
 class SampleAccess {
  public:
   /// Lifetime: `opener` must outlive this. Of `options`, what says where to begin is set here.
-  /// `joins`, if given, complete the samples; they should keep all contents.
+  /// `joins`, if given, complete the samples; they should keep all contents, and `ledger`, borrowed
+  /// and not null then, receives their warnings.
   SampleAccess(const io::Opener& opener, std::shared_ptr<const SetContents> set,
-               ShardOptions options = {}, std::shared_ptr<const Joins> joins = {});
+               ShardOptions options = {}, std::shared_ptr<const Joins> joins = {},
+               FaultLedger* ledger = nullptr);
 
   std::uint64_t size() const { return set_->count; }
   const SetContents& contents() const { return *set_; }
@@ -97,6 +105,7 @@ class SampleAccess {
   std::shared_ptr<const SetContents> set_;
   ShardOptions options_;
   std::shared_ptr<const Joins> joins_;
+  FaultLedger* ledger_;
 };
 
 }  // namespace millrace::wds

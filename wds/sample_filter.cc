@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +16,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
+#include "io/opener.h"
 
 namespace millrace::wds {
 namespace {
@@ -65,6 +68,24 @@ struct SampleFilter::Node {
 namespace {
 
 using Node = SampleFilter::Node;
+
+template <typename Number>
+std::optional<Number> parsed_as(std::string_view text) {
+  Number value{};
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && stop == text.data() + text.size()) return value;
+  return {};
+}
+
+/// Null for what is none; "nan" and "inf" are texts. Whole numbers are exact.
+Json number_of(std::string_view text) {
+  const std::size_t first = text.starts_with('-') ? 1 : 0;
+  if (first >= text.size() || text.find_first_of("0123456789.", first) != first) return {};
+  if (const auto whole = parsed_as<std::int64_t>(text)) return *whole;
+  if (const auto large = parsed_as<std::uint64_t>(text)) return *large;
+  if (const auto real = parsed_as<double>(text)) return *real;
+  return {};
+}
 
 bool is_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -200,9 +221,8 @@ class FilterParser {
         std::min(text_.find_first_not_of("0123456789.eE+-_", begin), text_.size());
     std::string digits(text_.substr(begin, end - begin));
     std::erase(digits, '_');
-    double value = 0;
-    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || stop != digits.data() + digits.size()) refuse("expected a number");
+    Json value = number_of(digits);
+    if (value.is_null()) refuse("expected a number");
     at_ = end;
     return value;
   }
@@ -279,20 +299,31 @@ void add_suffixes(const Node& node, std::vector<std::string>& suffixes) {
   for (const Node& part : node.parts) add_suffixes(part, suffixes);
 }
 
+/// What an expression's part comes to.
+struct Value {
+  Json json = {};
+  /// Of a field that is a number: what it is written as, "007"; else empty.
+  std::string written = {};
+};
+
 /// A sample's values, each field parsed once.
 class Values {
  public:
   explicit Values(const Sample& sample) : sample_(sample) {}
 
-  Json of(const Node& node) {
-    if (node.suffix.empty()) return sample_.key;
+  Value of(const Node& node) {
+    if (node.suffix.empty()) return {.json = sample_.key};
     const Field* field = sample_.find(node.suffix);
     if (field == nullptr) return {};
     try {
-      return node.is_json ? member(parsed(node.suffix, *field), node.path)
-                          : plain(field->data.text());
+      if (node.is_json) return {.json = member(parsed(node.suffix, *field), node.path)};
+      return plain(field->data.text());
     } catch (Error& error) {
-      error.annotate({.key = sample_.key, .member = sample_.key + "." + node.suffix});
+      const auto& url = field->url ? field->url : sample_.url;
+      error.annotate({.url = url ? io::printable_url(*url) : "",
+                      .key = sample_.key,
+                      .member = sample_.key + "." + node.suffix,
+                      .offset = field->offset});
       throw;
     }
   }
@@ -316,55 +347,79 @@ class Values {
     return *at;
   }
 
-  static Json plain(std::string_view text) {
+  static Value plain(std::string_view text) {
     const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
     text = text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-    double number = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && stop == text.data() + text.size()) return number;
+    if (Json number = number_of(text); !number.is_null())
+      return {.json = std::move(number), .written = std::string(text)};
     if (!is_utf8(text)) throw Error(ErrorCode::kCorrupt, "text that is not UTF-8");
-    return text;
+    return {.json = text};
   }
 
   const Sample& sample_;
   std::map<std::string, Json> fields_;
 };
 
-std::optional<double> as_number(const Json& json) {
-  if (json.is_boolean()) return json.get<bool>() ? 1.0 : 0.0;
+/// Wide enough for every whole number of 64 bits and every double, so that no comparison rounds.
+using Exact = long double;
+static_assert(std::numeric_limits<Exact>::digits >= 64);
+
+std::optional<Exact> as_number(const Json& json) {
+  if (json.is_boolean()) return json.get<bool>() ? 1 : 0;
+  if (json.is_number_unsigned()) return json.get<std::uint64_t>();
+  if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
   return {};
 }
 
-bool equal(const Json& left, const Json& right) {
-  const auto a = as_number(left);
-  const auto b = as_number(right);
-  return a && b ? *a == *b : left == right;
+/// Two values as they are compared: beside a text, a field that is a number is a text as well.
+struct Pair {
+  Json left;
+  Json right;
+};
+
+Pair beside_each_other(const Value& left, const Value& right) {
+  const bool texts = left.json.is_string() || right.json.is_string();
+  const auto seen = [&](const Value& one) {
+    return texts && !one.written.empty() ? Json(one.written) : one.json;
+  };
+  return {seen(left), seen(right)};
+}
+
+bool equal(const Value& left, const Value& right) {
+  const Pair pair = beside_each_other(left, right);
+  const auto a = as_number(pair.left);
+  const auto b = as_number(pair.right);
+  return a && b ? *a == *b : pair.left == pair.right;
 }
 
 /// -1, 0, 1; nullopt for what has no order.
-std::optional<int> order_of(const Json& left, const Json& right) {
+std::optional<int> order_of(const Value& left, const Value& right) {
   const auto sign = [](const auto& a, const auto& b) { return a < b ? -1 : a > b ? 1 : 0; };
-  if (left.is_string() && right.is_string())
-    return sign(left.get_ref<const std::string&>(), right.get_ref<const std::string&>());
-  const auto a = as_number(left);
-  const auto b = as_number(right);
+  const Pair pair = beside_each_other(left, right);
+  if (pair.left.is_string() && pair.right.is_string())
+    return sign(pair.left.get_ref<const std::string&>(), pair.right.get_ref<const std::string&>());
+  const auto a = as_number(pair.left);
+  const auto b = as_number(pair.right);
   return a && b ? std::optional<int>(sign(*a, *b)) : std::nullopt;
 }
 
-bool is_in(const Json& value, const Json& list) {
-  return list.is_array() &&
-         std::any_of(list.begin(), list.end(), [&](const Json& one) { return equal(value, one); });
+bool is_in(const Value& value, const Json& list) {
+  return list.is_array() && std::any_of(list.begin(), list.end(), [&](const Json& one) {
+           return equal(value, {.json = one});
+         });
 }
 
-bool contains(const Json& whole, const Json& part) {
-  if (whole.is_string() && part.is_string())
-    return whole.get_ref<const std::string&>().find(part.get_ref<const std::string&>()) !=
+bool contains(const Value& whole, const Value& part) {
+  const auto [text, wanted] = beside_each_other(whole, part);
+  if (text.is_string() && wanted.is_string())
+    return text.get_ref<const std::string&>().find(wanted.get_ref<const std::string&>()) !=
            std::string::npos;
-  return is_in(part, whole);
+  return is_in(part, whole.json);
 }
 
-bool matches(const Json& text, const Json& pattern) {
+bool matches(const Value& whole, const Value& wanted) {
+  const auto [text, pattern] = beside_each_other(whole, wanted);
   return text.is_string() && pattern.is_string() &&
          ::fnmatch(pattern.get_ref<const std::string&>().c_str(),
                    text.get_ref<const std::string&>().c_str(), 0) == 0;
@@ -375,18 +430,20 @@ bool truth(const Json& json) {
   return number ? *number != 0 : json.is_string() && !json.get_ref<const std::string&>().empty();
 }
 
-Json evaluate(const Node& node, Values& values);
+Value evaluate(const Node& node, Values& values);
+
+bool holds(const Node& node, Values& values) { return truth(evaluate(node, values).json); }
 
 bool compare(const Node& node, Values& values) {
-  const Json left = evaluate(node.parts[0], values);
-  const Json right = evaluate(node.parts[1], values);
+  const Value left = evaluate(node.parts[0], values);
+  const Value right = evaluate(node.parts[1], values);
   switch (node.op) {
     case Op::kEqual:
       return equal(left, right);
     case Op::kUnequal:
       return !equal(left, right);
     case Op::kIn:
-      return is_in(left, right);
+      return is_in(left, right.json);
     case Op::kContains:
       return contains(left, right);
     case Op::kMatches:
@@ -401,21 +458,28 @@ bool compare(const Node& node, Values& values) {
   return node.op == Op::kAtMost ? *order <= 0 : *order >= 0;
 }
 
-Json evaluate(const Node& node, Values& values) {
+Value evaluate(const Node& node, Values& values) {
   switch (node.op) {
     case Op::kValue:
       return values.of(node);
     case Op::kLiteral:
-      return node.literal;
+      return {.json = node.literal};
     case Op::kAnd:
-      return truth(evaluate(node.parts[0], values)) && truth(evaluate(node.parts[1], values));
+      return {.json = holds(node.parts[0], values) && holds(node.parts[1], values)};
     case Op::kOr:
-      return truth(evaluate(node.parts[0], values)) || truth(evaluate(node.parts[1], values));
+      return {.json = holds(node.parts[0], values) || holds(node.parts[1], values)};
     case Op::kNot:
-      return !truth(evaluate(node.parts[0], values));
+      return {.json = !holds(node.parts[0], values)};
     default:
-      return compare(node, values);
+      return {.json = compare(node, values)};
   }
+}
+
+/// Fields that are the same number, "7" and "7.0", are one group: as a double, unless that rounds.
+Json grouped(const Value& value) {
+  if (value.written.empty()) return value.json;
+  const double rounded = value.json.get<double>();
+  return as_number(value.json) == Exact{rounded} ? Json(rounded) : value.json;
 }
 
 }  // namespace
@@ -432,7 +496,7 @@ const std::vector<std::string>& SampleFilter::suffixes() const { return suffixes
 
 bool SampleFilter::operator()(const Sample& sample) const {
   Values values(sample);
-  return truth(evaluate(*root_, values));
+  return holds(*root_, values);
 }
 
 SampleValue::SampleValue(std::string_view name)
@@ -444,17 +508,18 @@ SampleValue& SampleValue::operator=(SampleValue&&) noexcept = default;
 const std::string& SampleValue::suffix() const { return node_->suffix; }
 
 std::string SampleValue::text(const Sample& sample) const {
-  return Values(sample).of(*node_).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const Value value = Values(sample).of(*node_);
+  return grouped(value).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 double SampleValue::number(const Sample& sample) const {
-  const Json value = Values(sample).of(*node_);
+  const Json value = Values(sample).of(*node_).json;
   const auto number = as_number(value);
   if (!number)
     throw Error(ErrorCode::kCorrupt,
                 value.is_null() ? "the sample has no weight" : "a weight that is no number",
                 {.key = sample.key});
-  return *number;
+  return static_cast<double>(*number);
 }
 
 }  // namespace millrace::wds

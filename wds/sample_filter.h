@@ -10,6 +10,10 @@
 // or list, `matches` a pattern of * ? [...]; and, or, not, parentheses. What a sample does not have
 // is null, which is equal to null alone, and neither less nor more than anything.
 //
+// Whole numbers of 64 bits are compared exactly, with each other and with fractions. Beside a text,
+// a field is the text that it is written as, white space around it apart: 007 is equal to 7 and to
+// '007', not to '7'. nan and inf are texts. Numbers in JSON are never texts.
+//
 // Threads: const, from any.
 #pragma once
 
@@ -32,7 +36,8 @@ class SampleFilter {
 
   /// The fields that it looks at.
   const std::vector<std::string>& suffixes() const;
-  /// Throws: Corrupt for a field that is not JSON or text, with the key and the field.
+  /// Throws: Corrupt for a field that is not JSON or text, with the url, the key, the field and its
+  /// offset.
   bool operator()(const Sample& sample) const;
 
   struct Node;

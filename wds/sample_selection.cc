@@ -8,16 +8,19 @@
 #include <cmath>
 #include <exception>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/base/hash.h"
 #include "io/base/rng.h"
 #include "io/base/text.h"
+#include "io/base/thread_annotations.h"
 #include "io/base/threads.h"
 #include "wds/sample_filter.h"
 
@@ -39,12 +42,31 @@ bool names_value(const std::string& weight) {
   return weight.starts_with("json.") || weight.starts_with("json[") || weight == "json";
 }
 
+/// 16 hex digits.
+std::string digest_of(std::span<const std::uint64_t> numbers, std::span<const double> ends) {
+  constexpr std::size_t kDigits = 16;
+  Sha256 hash;
+  hash.update(std::as_bytes(numbers));
+  hash.update(std::as_bytes(ends));
+  return hash.hex().substr(0, kDigits);
+}
+
+std::string sha256_of(std::string_view text) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return hash.hex();
+}
+
+struct Weights {
+  std::unordered_map<std::string, double> of = {};
+  std::string sha256 = {};
+};
+
 /// "KEY WEIGHT" per line; the weight is behind the last space or TAB.
-std::unordered_map<std::string, double> read_weights(const io::Opener& opener,
-                                                     const std::string& url) {
+Weights read_weights(const io::Opener& opener, const std::string& url) {
   const auto source = opener.open(url);
   const io::Bytes bytes = io::read_all(*source, kMaxWeightsBytes);
-  std::unordered_map<std::string, double> weights;
+  Weights weights{.sha256 = sha256_of(bytes.text())};
   std::uint64_t number = 0;
   for (std::string_view rest = bytes.text(); !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -61,7 +83,7 @@ std::unordered_map<std::string, double> read_weights(const io::Opener& opener,
       throw Error(ErrorCode::kCorrupt, fmt::format("line {} is not of the form KEY WEIGHT", number),
                   {.url = url});
     const std::string key(line.substr(0, line.find_last_not_of(" \t", cut) + 1));
-    if (!weights.emplace(key, weight).second)
+    if (!weights.of.emplace(key, weight).second)
       throw Error(ErrorCode::kCorrupt,
                   fmt::format("line {}: a second weight of {}", number, printable(key)),
                   {.url = url});
@@ -95,6 +117,8 @@ class Chooser {
     return all;
   }
 
+  const std::string& weights_sha256() const { return weights_.sha256; }
+
   Chosen choose(const Sample& sample) const {
     Chosen chosen{.kept = !filter_ || (*filter_)(sample)};
     if (!chosen.kept) return chosen;
@@ -118,8 +142,8 @@ class Chooser {
   }
 
   double listed(const std::string& key) const {
-    const auto found = weights_.find(key);
-    if (found == weights_.end())
+    const auto found = weights_.of.find(key);
+    if (found == weights_.of.end())
       throw Error(ErrorCode::kCorrupt, options_.weight + " has no weight of the sample",
                   {.key = key});
     return found->second;
@@ -129,46 +153,109 @@ class Chooser {
   std::optional<SampleFilter> filter_;
   std::optional<SampleValue> group_;
   std::optional<SampleValue> weight_;
-  std::unordered_map<std::string, double> weights_;
+  Weights weights_;
 };
 
 /// Looks at all samples, some at once.
-std::vector<Chosen> look_at_all(const io::Opener& opener,
-                                const std::shared_ptr<const SetContents>& set,
-                                const Chooser& chooser, const SelectionRun& run) {
-  ShardOptions shard{.suffixes = chooser.suffixes()};
-  shard.stop = run.stop;
-  shard.tar.buffer_bytes = kFieldBytes;  // so that pictures are skipped, not read along
-  const SampleAccess access(opener, set, shard);
-  std::vector<Chosen> found(run.count);
-  std::atomic<std::uint64_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr fault;
-  const auto work = [&] {
-    for (std::uint64_t at = next.fetch_add(kAtOnceSamples); at < run.count;
-         at = next.fetch_add(kAtOnceSamples)) {
-      std::vector<std::uint64_t> numbers(std::min(kAtOnceSamples, run.count - at));
-      std::iota(numbers.begin(), numbers.end(), run.first + at);
-      access.samples(numbers, [&](SampleAccess::Result result) {
-        Chosen& chosen = found[at + result.place];
-        if (result.fault != nullptr)
-          chosen.kept = true;
-        else
-          chosen = chooser.choose(result.sample);
-      });
+class Survey {
+ public:
+  Survey(const io::Opener& opener, std::shared_ptr<const SetContents> set, const Chooser& chooser,
+         const SelectionRun& run)
+      : chooser_(chooser),
+        run_(run),
+        access_(opener, std::move(set), shard_options(chooser, run)),
+        found_(run.count) {}
+
+  /// By the samples' places behind the first. Throws: as find_selection().
+  std::vector<Chosen> find() {
+    run_on_threads(kSelectionThreads, [this] {
+      try {
+        look();
+      } catch (...) {
+        next_ = run_.count;
+        const MutexLock lock(mutex_);
+        if (!fault_) fault_ = std::current_exception();
+      }
+    });
+    const MutexLock lock(mutex_);
+    if (fault_) std::rethrow_exception(fault_);
+    return std::move(found_);
+  }
+
+  /// After find(): those that are left out for their damage.
+  std::vector<SampleSelection::Damaged> damaged() const {
+    const MutexLock lock(mutex_);
+    std::vector<SampleSelection::Damaged> all;
+    for (const auto& [number, fault] : damaged_) all.push_back({number, fault});
+    return all;
+  }
+
+ private:
+  static ShardOptions shard_options(const Chooser& chooser, const SelectionRun& run) {
+    ShardOptions shard{.suffixes = chooser.suffixes()};
+    shard.stop = run.stop;
+    shard.tar.buffer_bytes = kFieldBytes;  // so that pictures are skipped, not read along
+    return shard;
+  }
+
+  void look() {
+    for (std::uint64_t at = next_.fetch_add(kAtOnceSamples); at < run_.count;
+         at = next_.fetch_add(kAtOnceSamples)) {
+      std::vector<std::uint64_t> numbers(std::min(kAtOnceSamples, run_.count - at));
+      std::iota(numbers.begin(), numbers.end(), run_.first + at);
+      access_.samples(numbers,
+                      [&](const SampleAccess::Result& result) { take(at + result.place, result); });
     }
-  };
-  run_on_threads(kSelectionThreads, [&] {
+  }
+
+  void take(std::uint64_t place, const SampleAccess::Result& result) {
     try {
-      work();
-    } catch (...) {
-      next = run.count;
-      const std::scoped_lock lock(mutex);
-      if (!fault) fault = std::current_exception();
+      if (result.fault != nullptr) throw Error(*result.fault);
+      found_[place] = chooser_.choose(result.sample);
+    } catch (Error& error) {
+      const auto& shards = access_.contents();
+      const std::uint64_t number = run_.first + place;
+      const SetContents::Shard& shard = shards.shards[shards.shard_of(number)];
+      error.annotate(
+          {.url = io::printable_url(shard.url), .offset = shard.offset_of(number - shard.first)});
+      if (!is_left_out(error)) throw;
+      const MutexLock lock(mutex_);
+      damaged_.emplace(number, error);
     }
-  });
-  if (fault) std::rethrow_exception(fault);
-  return found;
+  }
+
+  bool is_left_out(const Error& error) const {
+    const bool is_of_data = error.code() != ErrorCode::kIo && error.code() != ErrorCode::kCancelled;
+    return is_of_data && run_.ledger != nullptr && run_.ledger->policy().on_fault == OnFault::kSkip;
+  }
+
+  const Chooser& chooser_;
+  const SelectionRun& run_;
+  const SampleAccess access_;
+  std::vector<Chosen> found_;  // each written by one thread
+  std::atomic<std::uint64_t> next_{0};
+  mutable Mutex mutex_;
+  std::exception_ptr fault_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Error> damaged_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+/// In their order, behind all that could be looked at, so that a rate of faults is what it is.
+void report_damaged(const std::vector<SampleSelection::Damaged>& damaged, const SelectionRun& run) {
+  if (run.ledger == nullptr) return;
+  run.ledger->count_emitted(run.count - damaged.size());
+  for (const auto& one : damaged) run.ledger->report(one.fault);
+}
+
+[[noreturn]] void none_is_kept(const ShuffleOptions& options, const SelectionRun& run,
+                               const std::vector<SampleSelection::Damaged>& damaged) {
+  std::string text = options.where.empty()
+                         ? "none is left of " + counted(run.count, "sample")
+                         : fmt::format("where '{}' keeps none of {}", printable(options.where, 200),
+                                       counted(run.count, "sample"));
+  if (!damaged.empty())
+    text +=
+        fmt::format(": {} skipped, the first: {}", damaged.size(), damaged.front().fault.what());
+  throw Error(ErrorCode::kNotFound, text);
 }
 
 /// Each sample's share: of its group's, which all groups have the same, or its weight.
@@ -195,13 +282,20 @@ void check_selection(const ShuffleOptions& options) {
           "balance and weight both say how often samples are drawn: use one of them");
 }
 
-SampleSelection::SampleSelection(std::vector<std::uint64_t> numbers,
-                                 const std::vector<double>& shares, std::uint64_t draws,
-                                 std::uint64_t filtered)
-    : numbers_(std::move(numbers)),
-      draws_(shares.empty() || draws == 0 ? numbers_.size() : draws),
-      filtered_(filtered) {
-  if (shares.empty()) return;
+bool is_weights_file(const std::string& weight) { return !weight.empty() && !names_value(weight); }
+
+SampleSelection::SampleSelection(Parts parts)
+    : numbers_(std::move(parts.numbers)),
+      draws_(parts.shares.empty() || parts.draws == 0 ? numbers_.size() : parts.draws),
+      filtered_(parts.filtered),
+      damaged_(std::move(parts.damaged)),
+      weights_sha256_(std::move(parts.weights_sha256)) {
+  if (!parts.shares.empty()) divide(parts.shares);
+  digest_ = digest_of(numbers_, ends_);
+}
+
+/// The draws among the samples.
+void SampleSelection::divide(std::span<const double> shares) {
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   if (!(sum > 0)) throw Error(ErrorCode::kCorrupt, "the samples' weights are all 0");
   double end = 0;
@@ -233,9 +327,13 @@ std::shared_ptr<const SampleSelection> SampleSelection::part(std::uint64_t first
   MILLRACE_CHECK(ends_.empty(), "a part of a selection with shares has no shares of its own");
   std::vector<std::uint64_t> own;
   for (const std::uint64_t number : those_in(numbers_, first, count)) own.push_back(number - begin);
-  const std::uint64_t filtered = count - own.size();
-  return std::make_shared<const SampleSelection>(std::move(own), std::vector<double>(), 0,
-                                                 filtered);
+  std::vector<Damaged> damaged;
+  for (const Damaged& one : damaged_)
+    if (one.number >= first && one.number < first + count)
+      damaged.push_back({one.number - begin, one.fault});
+  const std::uint64_t filtered = count - own.size() - damaged.size();
+  return std::make_shared<const SampleSelection>(
+      Parts{.numbers = std::move(own), .filtered = filtered, .damaged = std::move(damaged)});
 }
 
 std::uint64_t SampleSelection::number(std::uint64_t draw, const PermutationKey& key) const {
@@ -255,14 +353,15 @@ std::shared_ptr<const SampleSelection> find_selection(const io::Opener& opener,
                                                       const ShuffleOptions& options,
                                                       const SelectionRun& run) {
   check_selection(options);
-  const std::vector<Chosen> chosen = look_at_all(opener, set, Chooser(opener, options), run);
+  const Chooser chooser(opener, options);
+  Survey survey(opener, set, chooser, run);
+  const std::vector<Chosen> chosen = survey.find();
+  std::vector<SampleSelection::Damaged> damaged = survey.damaged();
+  report_damaged(damaged, run);
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t i = 0; i < run.count; ++i)
     if (chosen[i].kept) numbers.push_back(run.first + i);
-  if (numbers.empty() && run.count > 0)
-    throw Error(ErrorCode::kNotFound,
-                fmt::format("where '{}' keeps none of {}", printable(options.where, 200),
-                            counted(run.count, "sample")));
+  if (numbers.empty() && run.count > 0) none_is_kept(options, run, damaged);
   std::vector<double> shares = sample_shares(chosen, options);
   if (!options.balance.empty()) {  // samples of a class beside each other, so that it has its share
                                    // to within one
@@ -281,8 +380,14 @@ std::shared_ptr<const SampleSelection> find_selection(const io::Opener& opener,
     numbers = std::move(sorted);
     shares = std::move(sorted_shares);
   }
-  const std::uint64_t filtered = run.count - numbers.size();
-  return std::make_shared<const SampleSelection>(std::move(numbers), shares, run.draws, filtered);
+  const std::uint64_t filtered = run.count - numbers.size() - damaged.size();
+  return std::make_shared<const SampleSelection>(
+      SampleSelection::Parts{.numbers = std::move(numbers),
+                             .shares = std::move(shares),
+                             .draws = run.draws,
+                             .filtered = filtered,
+                             .damaged = std::move(damaged),
+                             .weights_sha256 = chooser.weights_sha256()});
 }
 
 }  // namespace millrace::wds

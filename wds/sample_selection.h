@@ -16,10 +16,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
+#include "io/base/error.h"
 #include "io/opener.h"
+#include "wds/fault_ledger.h"
 #include "wds/permutation.h"
 #include "wds/sample_access.h"
 #include "wds/sample_stream.h"
@@ -30,11 +34,25 @@ namespace millrace::wds {
 /// nothing.
 void check_selection(const ShuffleOptions& options);
 
+/// Whether ShuffleOptions::weight is a file of weights, not a value's name.
+bool is_weights_file(const std::string& weight);
+
 class SampleSelection {
  public:
-  /// `numbers` of samples, and the share of each; none: each once.
-  SampleSelection(std::vector<std::uint64_t> numbers, const std::vector<double>& shares,
-                  std::uint64_t draws, std::uint64_t filtered);
+  /// A sample whose fields could not be looked at, and why.
+  struct Damaged {
+    std::uint64_t number = 0;
+    Error fault;
+  };
+  struct Parts {
+    std::vector<std::uint64_t> numbers;
+    std::vector<double> shares = {};  ///< of each; none: each once
+    std::uint64_t draws = 0;          ///< of a pass, where there are shares; 0: as many as numbers
+    std::uint64_t filtered = 0;
+    std::vector<Damaged> damaged = {};  ///< ascending
+    std::string weights_sha256 = {};    ///< of the file of weights
+  };
+  explicit SampleSelection(Parts parts);
 
   /// Of a pass.
   std::uint64_t draws() const { return draws_; }
@@ -43,6 +61,14 @@ class SampleSelection {
   std::uint64_t kept() const { return numbers_.size(); }
   /// Samples that the filter left out.
   std::uint64_t filtered() const { return filtered_; }
+  /// Samples that are left out because what says whether they are kept is damaged: each epoch's
+  /// ledger lists them.
+  const std::vector<Damaged>& damaged() const { return damaged_; }
+  /// 16 hex digits: equal in every process, and after a resume, or else samples would come twice or
+  /// never.
+  const std::string& digest() const { return digest_; }
+  /// In hex, of the file of weights; empty if there is none.
+  const std::string& weights_sha256() const { return weights_sha256_; }
   /// How many of the set's samples [first, first + count) are kept.
   std::uint64_t kept_in(std::uint64_t first, std::uint64_t count) const;
   /// Of these samples, as a selection of a set that begins with sample `begin`. Requires: no
@@ -52,10 +78,15 @@ class SampleSelection {
   std::uint64_t num_bytes() const { return (numbers_.size() + ends_.size()) * sizeof(double); }
 
  private:
+  void divide(std::span<const double> shares);
+
   std::vector<std::uint64_t> numbers_;
   std::vector<double> ends_;  ///< where each share ends among the draws; empty: each is one draw
   std::uint64_t draws_;
   std::uint64_t filtered_;
+  std::vector<Damaged> damaged_;
+  std::string weights_sha256_;
+  std::string digest_;
 };
 
 struct SelectionRun {
@@ -64,12 +95,18 @@ struct SelectionRun {
   std::uint64_t count = 0;
   /// Draws of a pass, where there are shares; 0: as many as samples are kept.
   std::uint64_t draws = 0;
+  /// Whose policy decides about samples that cannot be looked at, and which counts those that can.
+  /// Borrowed; null: such a sample is a fault.
+  FaultLedger* ledger = nullptr;
   std::stop_token stop = {};
 };
 
-/// Reads what the options look at of all samples, on several threads. A sample that is damaged is
-/// kept: its fault is reported when it is drawn. Throws: InvalidArgument, NotFound (no sample is
-/// kept), Corrupt with the key, Cancelled.
+/// Reads what the options look at of all samples, on several threads. One whose fields are damaged,
+/// no JSON, or no group or weight is left out with OnFault::kSkip, and else a fault: an epoch that
+/// has not begun cannot be stopped. What says nothing of the data (a server that does not answer, a
+/// disk) is a fault with every policy. Throws: InvalidArgument, NotFound (no sample is kept), Io,
+/// Cancelled, Exhausted (more is left out than the policy allows), and as ShardReader::next(), with
+/// url, key and offset.
 std::shared_ptr<const SampleSelection> find_selection(const io::Opener& opener,
                                                       const std::shared_ptr<const SetContents>& set,
                                                       const ShuffleOptions& options,

@@ -398,6 +398,13 @@ std::string mix_text(const MixOptions& mix) {
   return text + word_of(mix.end, wds::kMixEndWords);
 }
 
+/// A file of weights by what is in it, wherever it lies; by its path as long as it is not read.
+std::string weight_text(const PipelineOptions& options) {
+  const std::string& weight = options.shuffle.weight;
+  if (!wds::is_weights_file(weight) || !options.found.selection) return weight;
+  return std::string(kOfWeightsFile) + options.found.selection->weights_sha256();
+}
+
 /// Whether streams have other samples than their share of one pass, pass after pass.
 bool passes_go_on(const PipelineOptions& options) {
   if (options.source || options.found.selection) return false;
@@ -442,8 +449,11 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
   if (!options.range.is_all()) list.emplace_back("samples", range_text(options.range));
   for (const auto& [name, value] :
        {std::pair("where", shuffle.where), std::pair("balance", shuffle.balance),
-        std::pair("weight", shuffle.weight)})
+        std::pair("weight", weight_text(options))})
     if (!value.empty()) list.emplace_back(name, value);
+  if (const auto& chosen = options.found.selection)
+    list.emplace_back(kSelection,
+                      fmt::format("{} ({})", counted(chosen->kept(), "sample"), chosen->digest()));
   if (shuffle.copies != 1) list.emplace_back("copies", text(shuffle.copies));
   if (!options.mix.parts.empty()) list.emplace_back("mix", mix_text(options.mix));
   if (passes_go_on(options)) list.emplace_back(kLaterPasses, "dealt on from the pass before");
@@ -507,6 +517,14 @@ std::uint64_t order_fingerprint(const PipelineOptions& options) {
 std::uint64_t earlier_fingerprint(const PipelineOptions& options) {
   NamedOptions list = order_options(options);
   std::erase_if(list, [](const auto& option) { return option.first == kLaterPasses; });
+  return fingerprint_of(list, options);
+}
+
+std::uint64_t unselected_fingerprint(const PipelineOptions& options) {
+  NamedOptions list = order_options(options);
+  std::erase_if(list, [](const auto& option) { return option.first == kSelection; });
+  for (auto& [name, value] : list)
+    if (name == "weight") value = options.shuffle.weight;
   return fingerprint_of(list, options);
 }
 

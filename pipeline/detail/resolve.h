@@ -34,6 +34,10 @@ std::int64_t least_batches(const PipelineOptions& options);
 
 /// Name and value of each option that fixes the order of samples, shards apart.
 std::vector<std::pair<std::string, std::string>> order_options(const PipelineOptions& options);
+/// Of a selection: how many samples are kept, and its digest.
+inline constexpr std::string_view kSelection = "selection";
+/// What stands in front of the SHA-256 of a file of weights.
+inline constexpr std::string_view kOfWeightsFile = "file of SHA-256 ";
 /// Those of them that are there only where they are used.
 inline constexpr std::string_view kLaterPasses = "later-passes";
 inline constexpr std::array<std::string_view, 12> kOptionsOnlyIfUsed = {
@@ -47,6 +51,8 @@ std::string base_name(const std::string& url);
 std::uint64_t order_fingerprint(const PipelineOptions& options);
 /// The same of versions that gave a stream the same samples in each pass.
 std::uint64_t earlier_fingerprint(const PipelineOptions& options);
+/// The same of versions that knew a file of weights by its path, and of a selection nothing.
+std::uint64_t unselected_fingerprint(const PipelineOptions& options);
 
 /// Samples that this process's streams must have in an epoch, those that faults cost included;
 /// nullopt where that is unknown, or a user's source does not say what faults have cost.

@@ -86,8 +86,8 @@ class Pipeline:
 
     ``indexed``: use the indexes beside the shards. ``scan``: read the headers of shards without one
     first, so that ranks get equal shares. ``cache``: a folder that keeps what was read from the
-    network, up to ``cache_size`` ("100GiB"). ``retry_for``: seconds after which a server that sends
-    nothing is given up (60). ``allow_pipe``: whether ``pipe:COMMAND`` may run.
+    network, up to ``cache_size`` ("100GiB"). ``retry_for``: seconds after which a server or a pipe
+    that sends nothing is given up (60). ``allow_pipe``: whether ``pipe:COMMAND`` may run.
 
     ``processes``: how many run the functions of samples (``Function``), beside the threads. None: as
     many as this rank's share of the machine's cores. Neither order nor values depend on it.

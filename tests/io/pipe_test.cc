@@ -1,12 +1,18 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "io/base/error.h"
+#include "io/detail/files/pipe_source.h"
 #include "io/opener.h"
 #include "tests/support/temp_dir.h"
 
@@ -68,6 +74,40 @@ TEST(PipeSource, DestroyingItKillsTheWholePipeline) {
   };
   // Unkilled it lives for longer than CTest lets a test run.
   while (alive()) std::this_thread::sleep_for(milliseconds(10));
+}
+
+TEST(PipeSource, EitherWaitIsSaidAndEnds) {
+  for (const std::string command : {"sleep 1000", "exec >&-; sleep 1000"}) {
+    const std::string url = "pipe:" + command;
+    std::vector<std::string> said;
+    const auto say = [&](const std::string& name, const std::string&, milliseconds waited) {
+      said.push_back(name + " " + std::to_string(waited.count()));
+    };
+    const auto source = detail::open_pipe(
+        url, {}, {.limit = milliseconds(30), .said_after = milliseconds(10), .say = say});
+    try {
+      read_all(*source, 100);
+      FAIL() << "it never ends";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kIo);
+      EXPECT_EQ(error.where().url, url);
+      EXPECT_THAT(error.message(), ::testing::EndsWith(" for 0.03 s"));
+    }
+    EXPECT_THAT(said, ::testing::Contains(url + " 10"));
+  }
+}
+
+TEST(PipeSource, HasTheOpenersPatienceAndSoHasAFifo) {
+  const TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
+  const int writer = ::open((dir / "fifo").c_str(), O_RDWR | O_CLOEXEC);
+  const UrlOpener brisk({.http = {.retry = {.patience = milliseconds(20)}}, .allow_pipe = true});
+  for (const std::string& url : {std::string("pipe:sleep 1000"), dir / "fifo"}) {
+    const auto source = brisk.open(url);
+    std::byte buffer[10];
+    EXPECT_THROW(source->read(buffer), Error) << url;
+  }
+  ::close(writer);
 }
 
 // Waiting for output, and waiting for a command that has closed its output but runs on.

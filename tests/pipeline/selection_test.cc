@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "pipeline/data_identity.h"
+#include "pipeline/detail/resolve.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/pipeline.h"
 #include "tests/pipeline/fake_sources.h"
@@ -65,6 +67,13 @@ class ChosenSet {
   }
 
   const TempDir& folder() const { return folder_; }
+
+  /// Sample 7's number becomes another, which the index's checksum contradicts.
+  void flip_a_bit() const {
+    std::string tar = testing::read_file(urls_[0]);
+    tar[tar.find("{\"n\": 7,") + 6] = '3';
+    testing::write_file(urls_[0], tar);
+  }
 
  private:
   TempDir folder_;
@@ -170,6 +179,169 @@ TEST(Selection, WeightsComeFromAMemberOrAFile) {
   for (const auto& [key, count] : draws) EXPECT_EQ(count, 2) << key;
 }
 
+TEST(Selection, ASampleThatCannotBeLookedAtIsAFaultOrLeftOutAndCountedInEachEpoch) {
+  const ChosenSet set;
+  set.flip_a_bit();
+  const std::vector<wds::ShuffleOptions> all = {
+      {.where = "json.n < 12"}, {.balance = "json.w"}, {.weight = "json.w"}};
+  for (const wds::ShuffleOptions& chosen : all) {
+    try {
+      set.builder(chosen).build();
+      ADD_FAILURE() << "a damaged field chose a sample";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+      EXPECT_THAT(error.where().url, HasSubstr("x-0.tar"));
+      EXPECT_EQ(error.where().key, "s7");
+      EXPECT_TRUE(error.where().offset.has_value());
+    }
+    EXPECT_THROW(set.builder(chosen).faults({.on_fault = wds::OnFault::kStop}).build(), Error);
+    EXPECT_THROW(
+        set.builder(chosen).faults({.on_fault = wds::OnFault::kSkip, .max_faults = 0}).build(),
+        Error);
+    Pipeline pipeline = set.builder(chosen)
+                            .faults({.on_fault = wds::OnFault::kSkip})
+                            .split({.workers = 3})
+                            .epochs({.count = 2})
+                            .build();
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      EXPECT_EQ(draws_of(pipeline).count("s7"), 0U);
+      const auto ledger = pipeline.ledger();
+      EXPECT_EQ(ledger->skipped(), 1U);
+      ASSERT_EQ(ledger->entries().size(), 1U);
+      EXPECT_EQ(ledger->entries()[0].where.key, "s7");
+      if (!chosen.where.empty()) {
+        EXPECT_EQ(ledger->emitted() + ledger->filtered() + ledger->skipped(), 120U);
+      }
+    }
+  }
+}
+
+TEST(Selection, AFieldThatIsNoJsonObeysThePolicyWithoutAnIndexToo) {
+  const TempDir dir;
+  TarBuilder tar;
+  for (const std::string key : {"a", "b", "c"})
+    tar.file(key + ".cls", "1").file(key + ".json", key == "b" ? "{]" : "{\"n\": 1}");
+  testing::write_file(dir / "x.tar", tar.end().bytes());
+  const auto builder = [&](wds::OnFault on_fault) {
+    return Pipeline::Builder()
+        .shards(std::vector<std::string>{dir / "x.tar"})
+        .shuffle({.order = wds::Order::kPermutation, .where = "json.n == 1"})
+        .faults({.on_fault = on_fault})
+        .field(LabelField{.classes = 3})
+        .batch({.size = 2});
+  };
+  try {
+    builder(wds::OnFault::kFail).build();
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where().url, dir / "x.tar");
+    EXPECT_EQ(error.where().member, "b.json");
+    EXPECT_TRUE(error.where().offset.has_value());
+  }
+  Pipeline pipeline = builder(wds::OnFault::kSkip).build();
+  EXPECT_EQ(draws_of(pipeline), (Draws{{"a", 1}, {"c", 1}}));
+  EXPECT_EQ(pipeline.ledger()->skipped(), 1U);
+}
+
+/// A server that answers for indexes alone.
+class BusyOpener final : public io::Opener {
+ public:
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options) const override {
+    if (url.ends_with("x-1.tar")) throw Error(ErrorCode::kIo, "HTTP status 503", {.url = url});
+    return opener_.open(url, options);
+  }
+
+ private:
+  io::UrlOpener opener_;
+};
+
+TEST(Selection, AServerThatDoesNotAnswerIsNoDamage) {
+  const ChosenSet set;
+  try {
+    set.builder({.where = "json.n < 12"})
+        .faults({.on_fault = wds::OnFault::kSkip})
+        .opener(std::make_shared<const BusyOpener>())
+        .build();
+    FAIL() << "40 samples were chosen unseen";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIo) << error.what();
+  }
+}
+
+TEST(Selection, ProcessesThatSeeOtherDamageDiffer) {
+  const ChosenSet set;
+  const auto identity = [&] {
+    return identify(set.builder({.where = "json.n < 12"})
+                        .faults({.on_fault = wds::OnFault::kSkip})
+                        .build()
+                        .options());
+  };
+  const DataIdentity whole = identity();
+  EXPECT_THAT(option_differences(whole, identity()), ::testing::IsEmpty());
+  set.flip_a_bit();
+  EXPECT_THAT(option_differences(whole, identity()),
+              ::testing::ElementsAre(::testing::MatchesRegex(
+                  "selection: 12 samples \\(.*\\) saved, 11 samples \\(.*\\) given")));
+}
+
+TEST(Selection, AFileOfWeightsIsKnownByItsContentWhereverItLies) {
+  const ChosenSet set;
+  const auto write = [&](const std::string& name, const std::string& weight_of_first) {
+    std::string lines;
+    for (int i = 0; i < kChosenSamples; ++i)
+      lines += "s" + std::to_string(i) + " " + (i == 0 ? weight_of_first : "1") + "\n";
+    testing::write_file(set.folder() / name, lines);
+    return set.folder() / name;
+  };
+  const std::string file = write("weights.txt", "1");
+  const auto builder = [&](const std::string& weight) { return set.builder({.weight = weight}); };
+  Pipeline begun = builder(file).build();
+  Batch batch;
+  ASSERT_TRUE(begun.next(batch));
+  const Position position = begun.position();
+  EXPECT_NO_THROW(builder(write("moved.txt", "1")).resume(position).build());
+
+  Position earlier = position;  // which had the path in place of the content
+  earlier.fingerprint = detail::unselected_fingerprint(begun.options());
+  EXPECT_NE(earlier.fingerprint, position.fingerprint);
+  EXPECT_NO_THROW(builder(file).resume(earlier).build());
+
+  const DataIdentity before = identify(begun.options());
+  DataIdentity much_before = before;
+  std::erase_if(much_before.options, [](const auto& one) { return one.first == "selection"; });
+  for (auto& [name, value] : much_before.options)
+    if (name == "weight") value = "elsewhere/weights.txt";
+  EXPECT_THAT(option_differences(much_before, before), ::testing::IsEmpty());
+
+  write("weights.txt", "2");
+  try {
+    builder(file).resume(position).build();
+    FAIL() << "other weights continue the order";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("weight: file of SHA-256 "));
+  }
+  EXPECT_EQ(option_differences(before, identify(builder(file).build().options())).size(), 2U);
+}
+
+TEST(Selection, ASetWithoutASampleIsRefusedBeforeItIsRead) {
+  const TempDir dir;
+  testing::write_file(dir / "none.tar", TarBuilder().end().bytes());
+  for (const wds::Order order : {wds::Order::kMillrace, wds::Order::kPermutation}) {
+    try {
+      with_counts(Pipeline::Builder()
+                      .shards(std::vector<std::string>{dir / "none.tar"})
+                      .shuffle({.order = order})
+                      .options());
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+      EXPECT_EQ(error.message(), "no sample in 1 shard");
+      EXPECT_EQ(error.where().url, dir / "none.tar");
+    }
+  }
+}
+
 TEST(Selection, GoesOnAfterAnyBatch) {
   const ChosenSet set;
   const auto options = set.builder({.where = "json.n != 7", .balance = "classes"})
@@ -232,7 +404,8 @@ TEST(Selection, FaultsNameTheSampleOrTheOption) {
   };
   EXPECT_THAT(fault({.where = "json.n > 500"}), HasSubstr("keeps none of 120 samples"));
   EXPECT_THAT(fault({.where = "json.n >"}), HasSubstr("column"));
-  EXPECT_THAT(fault({.balance = "json.none"}), HasSubstr("no json.none to balance by (key s"));
+  EXPECT_THAT(fault({.balance = "json.none"}),
+              ::testing::ContainsRegex("no json.none to balance by .url .*x-[0-2].tar, key s"));
   EXPECT_THAT(fault({.weight = "json.none"}), HasSubstr("no weight"));
   EXPECT_THAT(fault({.balance = "classes", .weight = "json.w"}), HasSubstr("use one of them"));
   testing::write_file(set.folder() / "w", "s1 1\ns1 2\n");

@@ -112,6 +112,38 @@ TEST(SampleAccess, RefusesShardsInWhichNothingCanBeSought) {
   EXPECT_THAT(refusal({}), ::testing::HasSubstr("only once"));
 }
 
+TEST(SampleAccess, ADamagedIndexIsSaidOrAFaultAndOneThatCannotBeReachedIsAFault) {
+  AccessSet set(2);
+  std::string& index = set.opener.files[index_url("1.tar")];
+  index[index.size() / 2] ^= 1;
+  FaultLedger ledger;
+  const auto contents = find_contents(set.opener, set.shards, {.ledger = &ledger});
+  EXPECT_EQ(contents->shards[1].index, nullptr);
+  EXPECT_EQ(contents->count, set.keys.size());
+  EXPECT_EQ(ledger.warnings(), 1U);
+  const auto code = [&](const io::Opener& opener, FaultLedger* by) {
+    try {
+      find_contents(opener, set.shards, {.ledger = by});
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kCancelled;
+  };
+  FaultLedger requires_index({.require_index = true});
+  set.shards.erase(set.shards.begin());  // which has none
+  EXPECT_EQ(code(set.opener, &requires_index), ErrorCode::kCorrupt);
+  EXPECT_EQ(code(set.opener, nullptr), ErrorCode::kCorrupt);
+
+  class Unreachable final : public io::Opener {
+   public:
+    std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                         const io::OpenOptions&) const override {
+      throw Error(ErrorCode::kIo, "HTTP status 503", {.url = url});
+    }
+  };
+  EXPECT_EQ(code(Unreachable(), &ledger), ErrorCode::kIo);
+}
+
 TEST(PermutationOrder, HasTheSameSlotsForEveryNumberOfStreams) {
   const AccessSet set(6);
   const auto slots = [&](int streams) {

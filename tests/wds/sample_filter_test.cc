@@ -58,6 +58,46 @@ TEST(SampleFilter, ComparesNumbersTextsAndMembers) {
     EXPECT_FALSE(keeps(no)) << no;
 }
 
+TEST(SampleFilter, ComparesWholeNumbersExactlyAndFieldsAsTheyAreWritten) {
+  Sample sample{.key = "k"};
+  const auto add = [&](std::string suffix, std::string_view text) {
+    sample.fields.push_back({.suffix = std::move(suffix), .data = io::Bytes::copy_of(text)});
+  };
+  add("json", R"({"id": 9007199254740992, "large": 18446744073709551615, "n": 7})");
+  add("id", "9007199254740993\n");
+  add("seven", "7\n");
+  add("padded", "007");
+  add("nan", "nan");
+  for (const char* yes : {"json.id == 9007199254740992",
+                          "json.id < 9007199254740993",
+                          "json.id == 9007199254740992.0",
+                          "json.large == 18446744073709551615",
+                          "json.large > -1",
+                          "id == 9007199254740993",
+                          "id > json.id",
+                          "seven == '7'",
+                          "'7' == seven",
+                          "seven in ['7', 'x']",
+                          "seven in [7]",
+                          "seven == 7.0",
+                          "padded == 7",
+                          "padded == '007'",
+                          "padded == seven",
+                          "padded matches '00?'",
+                          "padded contains '07'",
+                          "padded < '01'",
+                          "nan == 'nan'",
+                          "nan in ['nan']"})
+    EXPECT_TRUE(SampleFilter(yes)(sample)) << yes;
+  for (const char* no :
+       {"json.id == 9007199254740993", "json.id in [9007199254740993]",
+        "json.id >= 9007199254740993", "json.large == 18446744073709551614", "padded == '7'",
+        "padded in ['7', 'x']", "json.n == '7'", "nan != 'nan'", "nan == 0", "nan < 1"})
+    EXPECT_FALSE(SampleFilter(no)(sample)) << no;
+  EXPECT_EQ(SampleValue("seven").text(sample), SampleValue("padded").text(sample));
+  EXPECT_EQ(SampleValue("id").text(sample), "9007199254740993");
+}
+
 TEST(SampleFilter, AndBindsCloserThanOr) {
   EXPECT_TRUE(keeps("cls == 12 or cls == 1 and cls == 2"));
   EXPECT_FALSE(keeps("(cls == 12 or cls == 1) and cls == 2"));
@@ -88,15 +128,18 @@ TEST(SampleFilter, SaysWhereAnExpressionIsWrong) {
   EXPECT_THAT(wrong(std::string(1 << 15, ' ')), HasSubstr("too long"));
 }
 
-TEST(SampleFilter, AFieldThatIsNoJsonIsAFaultWithItsKey) {
-  Sample sample{.key = "k"};
-  sample.fields.push_back({.suffix = "json", .data = io::Bytes::copy_of("{")});
+TEST(SampleFilter, AFieldThatIsNoJsonIsAFaultWithItsPlace) {
+  Sample sample{.key = "k",
+                .url = std::make_shared<const std::string>("https://host/a.tar?secret")};
+  sample.fields.push_back({.suffix = "json", .data = io::Bytes::copy_of("{"), .offset = 512});
   try {
     SampleFilter("json.a == 1")(sample);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    EXPECT_EQ(error.where().url, "https://host/a.tar");
     EXPECT_EQ(error.where().member, "k.json");
+    EXPECT_EQ(error.where().offset, 512U);
   }
 }
 

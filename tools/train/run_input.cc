@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/opener.h"
 #include "pipeline/epoch_length.h"
 
 namespace millrace::tools {
@@ -61,6 +64,19 @@ void check_enough_samples(const pipeline::PipelineOptions& options) {
                           counted(static_cast<std::uint64_t>(processes), "process")));
 }
 
+/// What `make` makes; that nothing is there is said of --val.
+template <typename Make>
+pipeline::PipelineOptions of_validation(const DataOptions& data, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    std::string name = "--val";
+    for (const std::string& spec : data.val_specs()) name += " " + io::printable_url(spec);
+    throw Error(error.code(), name + ": " + error.message(), error.where());
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> train_shards(const RunInputOptions& options) {
@@ -91,7 +107,8 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   metered_train_.emplace(*train_, options.read.network.reads_network(train_shards(options)));
   limited_train_.emplace(*metered_train_, options.limits.train_batches, options.run.topology);
   if (const InputOptions input = validation_input(options); !input.is_empty()) {
-    auto val = pipeline(input, options.choice.for_evaluation());
+    auto val = of_validation(options.data,
+                             [&] { return pipeline(input, options.choice.for_evaluation()); });
     num_indexes += val.found.num_indexed();
     val_.emplace(std::move(val), devices);
     metered_val_.emplace(*val_);

@@ -36,7 +36,7 @@ std::uint64_t samples_of(const StreamSpec& spec) {
 
 PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
                                FaultLedger& ledger)
-    : access_(opener, spec.found.contents, spec.shard, spec.found.joins),
+    : access_(opener, spec.found.contents, spec.shard, spec.found.joins, &ledger),
       ledger_(ledger),
       key_{.seed = spec.shuffle.seed, .epoch = spec.epoch},
       first_(static_cast<std::uint64_t>(spec.stream)),
@@ -108,9 +108,21 @@ void PermutedReader::add(std::vector<std::optional<Sample>>& found, SampleBlock&
   block.trail = std::move(trail);
 }
 
+// Spread over a pass, so that what the ledger has seen at any time has the set's rate of faults.
+void PermutedReader::report_damaged() {
+  if (!selection_ || first_ > 0) return;
+  const auto& damaged = selection_->damaged();
+  const std::uint64_t share = share_of(order_.size(), first_, step_);
+  const auto due = has_more() && share > 0
+                       ? (damaged.size() * std::min(taken_ + 1, share) + share - 1) / share
+                       : damaged.size();
+  for (; reported_ < due; ++reported_) ledger_.report(damaged[reported_].fault);
+}
+
 bool PermutedReader::next(SampleBlock& block) {
   block.samples.clear();
   block.num_bytes = 0;
+  report_damaged();
   while (block.samples.empty() && has_more()) {
     const std::vector<std::uint64_t> numbers = next_numbers();
     std::vector<std::optional<Sample>> found(numbers.size());

@@ -1,6 +1,7 @@
 #include "io/detail/files/pipe_source.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -11,9 +12,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "io/base/clock.h"
 #include "io/base/error.h"
 #include "io/detail/files/stop_event.h"
 #include "io/detail/files/unique_fd.h"
@@ -35,9 +39,9 @@ class Child {
     }
   }
 
-  // Waits for the child and returns its wait status, 0 if there is no child. A command may close
-  // its output long before it exits.
-  int wait(const std::stop_token& stop) {
+  // Waits for the child and returns its wait status, 0 if there is no child; nullopt if it still
+  // runs by `until`. A command may close its output long before it exits.
+  std::optional<int> wait(const std::stop_token& stop, Clock::TimePoint until) {
     constexpr std::chrono::milliseconds kBetween{5};
     while (pid_ > 0) {
       const pid_t got = ::waitpid(pid_, &status_, WNOHANG);
@@ -47,6 +51,7 @@ class Child {
       }
       if (got < 0 && errno != EINTR) throw_errno("wait for", "the command", errno);
       if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "reading was stopped");
+      if (Clock::system().now() >= until) return {};
       std::this_thread::sleep_for(kBetween);
     }
     return status_;
@@ -59,12 +64,14 @@ class Child {
 
 class StreamSource final : public ByteSource {
  public:
-  StreamSource(UniqueFd fd, Child child, std::string url, const OpenOptions& options)
+  StreamSource(UniqueFd fd, Child child, std::string url, const OpenOptions& options,
+               StreamPatience patience)
       : fd_(std::move(fd)),
         child_(std::move(child)),
         url_(std::move(url)),
         stop_(options.stop),
         stop_event_(options.stop),
+        patience_(std::move(patience)),
         drop_(options.offset) {}
 
   std::size_t read(std::span<std::byte> into) override {
@@ -96,7 +103,8 @@ class StreamSource final : public ByteSource {
   std::size_t read_some(std::span<std::byte> into) {
     if (ended_) return 0;
     for (;;) {
-      stop_event_.wait_readable(fd_.get());
+      wait_for("no data",
+               [&](Clock::TimePoint until) { return stop_event_.wait_readable(fd_.get(), until); });
       const ssize_t got = ::read(fd_.get(), into.data(), into.size());
       if (got > 0) return static_cast<std::size_t>(got);
       if (got == 0) break;
@@ -107,8 +115,24 @@ class StreamSource final : public ByteSource {
     return 0;
   }
 
+  // Until `came` says so; the wait is logged, and ends in a fault.
+  void wait_for(const char* what, const std::function<bool(Clock::TimePoint until)>& came) {
+    const Clock::TimePoint start = Clock::system().now();
+    const auto said_after = std::min(patience_.said_after, patience_.limit);
+    if (came(start + said_after)) return;
+    if (patience_.say) patience_.say(url_, what, said_after);
+    if (came(start + patience_.limit)) return;
+    fail(
+        fmt::format("{} for {:g} s", what, std::chrono::duration<double>(patience_.limit).count()));
+  }
+
   void check_status() {
-    const int status = child_.wait(stop_);
+    int status = 0;
+    wait_for("the command has closed its output and runs on", [&](Clock::TimePoint until) {
+      const auto ended = child_.wait(stop_, until);
+      status = ended.value_or(0);
+      return ended.has_value();
+    });
     if (WIFSIGNALED(status)) {
       fail("the command was killed by signal " + std::to_string(WTERMSIG(status)));
     }
@@ -125,6 +149,7 @@ class StreamSource final : public ByteSource {
   std::string url_;
   std::stop_token stop_;
   StopEvent stop_event_;
+  StreamPatience patience_;
   std::uint64_t drop_;
   std::uint64_t position_ = 0;
   bool ended_ = false;
@@ -176,23 +201,25 @@ Child spawn_shell(const std::string& command, int out) {
 }  // namespace
 
 std::unique_ptr<ByteSource> open_stream(UniqueFd fd, const std::string& name,
-                                        const OpenOptions& options) {
-  return std::make_unique<StreamSource>(std::move(fd), Child(), name, options);
+                                        const OpenOptions& options,
+                                        const StreamPatience& patience) {
+  return std::make_unique<StreamSource>(std::move(fd), Child(), name, options, patience);
 }
 
-std::unique_ptr<ByteSource> open_stdin(const OpenOptions& options) {
+std::unique_ptr<ByteSource> open_stdin(const OpenOptions& options, const StreamPatience& patience) {
   UniqueFd fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!fd) throw_errno("read", "standard input", errno);
-  return open_stream(std::move(fd), "-", options);
+  return open_stream(std::move(fd), "-", options, patience);
 }
 
-std::unique_ptr<ByteSource> open_pipe(const std::string& url, const OpenOptions& options) {
+std::unique_ptr<ByteSource> open_pipe(const std::string& url, const OpenOptions& options,
+                                      const StreamPatience& patience) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("make a pipe for", url, errno);
   UniqueFd out(ends[0]);
   const UniqueFd in(ends[1]);
   Child child = spawn_shell(url.substr(url.find(':') + 1), in.get());
-  return std::make_unique<StreamSource>(std::move(out), std::move(child), url, options);
+  return std::make_unique<StreamSource>(std::move(out), std::move(child), url, options, patience);
 }
 
 }  // namespace millrace::io::detail

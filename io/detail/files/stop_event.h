@@ -4,12 +4,16 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <stop_token>
 
+#include "io/base/clock.h"
 #include "io/base/error.h"
 #include "io/detail/files/unique_fd.h"
 
@@ -22,16 +26,24 @@ class StopEvent {
     if (!event_) throw_errno("create", "an event descriptor", errno);
   }
 
-  /// Waits until `fd` is readable, at its end or in error. Throws: Cancelled.
-  void wait_readable(int fd) const {
+  /// Waits until `fd` is readable, at its end or in error; false if it is not by `until`. Throws:
+  /// Cancelled.
+  bool wait_readable(int fd, Clock::TimePoint until) const {
     std::array<pollfd, 2> both{{{.fd = fd, .events = POLLIN, .revents = 0},
                                 {.fd = event_.get(), .events = POLLIN, .revents = 0}}};
-    while (::poll(both.data(), both.size(), -1) < 0 && errno == EINTR) {
+    while (::poll(both.data(), both.size(), left_ms(until)) < 0 && errno == EINTR) {
     }
     if (both[1].revents != 0) throw Error(ErrorCode::kCancelled, "reading was stopped");
+    return both[0].revents != 0;
   }
 
  private:
+  static int left_ms(Clock::TimePoint until) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::system().now());
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, kMost));
+  }
+
   struct Signal {
     int fd;
     void operator()() const noexcept {
