@@ -71,7 +71,9 @@ std::string make_free_folder(const std::string& folder) {
 void move_earlier_run(const std::string& folder, const Log& log) {
   std::vector<std::string> names = io::names_in(folder);
   std::erase_if(names, [](const std::string& name) { return !is_runs_own(name); });
-  if (names.empty()) return;
+  const bool is_run = std::ranges::any_of(
+      names, [](const std::string& name) { return name == kCheckpoints || name == kMetricsFile; });
+  if (!is_run) return;
   std::ranges::sort(names);
   const std::string place = make_free_folder(folder);
   for (const std::string& name : names) rename_into(name, folder, place);
