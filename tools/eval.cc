@@ -16,6 +16,7 @@
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
+#include "tools/train/saved_run.h"
 #include "tools/train/stored_image.h"
 #include "tools/train/view_objective.h"
 #include "tools/values.h"
@@ -43,6 +44,7 @@ class EvalCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
+    app_ = &app;
     read_.declare(app);
     read_.index.declare(app);
     read_.declare_join(app);
@@ -101,7 +103,7 @@ class EvalCommand final : public Command {
     const bool is_first = processes_->is_first();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
     if (is_first) show_status(context.terminal, "reading the checkpoint");
-    const ModelChoice choice = read_choice(cluster);
+    const ModelChoice choice = take_run(cluster, context.log);
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
     const trainer::LossObjective losses = choice.task.objective(choice.classes);
@@ -139,17 +141,19 @@ class EvalCommand final : public Command {
     if (!pictures_.path.empty()) draw(choice, context);
   }
 
-  /// Process 0 reads the checkpoint's model choice and broadcasts it.
-  ModelChoice read_choice(trainer::Cluster& cluster) {
-    ModelChoice choice;
-    const std::string told = trainer::decide(cluster, [&] {
+  /// Process 0 reads what the checkpoint says and broadcasts it. The model is evaluated as its run
+  /// did.
+  ModelChoice take_run(trainer::Cluster& cluster, const Log& log) {
+    const SavedRun run(trainer::decide(cluster, [&] {
       checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
-      choice = ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener());
-      require(pictures_.path.empty() || choice.task.is_dense(),
+      const auto saved = SavedRun::of_checkpoint(checkpoint_, *read_.network.opener());
+      require(pictures_.path.empty() || saved.choice().task.is_dense(),
               "--pictures are of masks and depths");
-      return choice.to_json();
-    });
-    return run_.topology.process == 0 ? choice : ModelChoice::from_json(told);
+      return saved.text();
+    }));
+    for (const std::string& option : run.give({"precision", "views"}, *app_))
+      log.info(option + ", as the run has it");
+    return run.choice();
   }
 
   /// Images that are not what the model was trained on may be another set's.
@@ -206,6 +210,7 @@ class EvalCommand final : public Command {
     if (!classes.empty()) context.out.line(classes);
   }
 
+  CLI::App* app_ = nullptr;
   EvaluationViews views_ = EvaluationViews::kOne;
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
