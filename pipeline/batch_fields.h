@@ -1,4 +1,5 @@
-// batch_fields(): what the batches of a pipeline hold, before there is one.
+// batch_fields(): what the batches of a pipeline hold, before there is one; check_values(): whether
+// there can be one.
 //
 //   for (const BatchField& field : batch_fields(options)) print(field.name, field.spec.shape);
 //
@@ -16,5 +17,9 @@ namespace millrace::pipeline {
 /// are left out. Nothing is opened. Throws: InvalidArgument, as Pipeline() does for its fields, the
 /// size of a batch and what it is mixed by.
 std::vector<BatchField> batch_fields(const PipelineOptions& options);
+
+/// Refuses what Pipeline() would, whatever the shards are: batches, epochs, shuffling and
+/// resources. Nothing is opened. Throws: InvalidArgument.
+void check_values(const PipelineOptions& options);
 
 }  // namespace millrace::pipeline

@@ -24,11 +24,18 @@ const StageStatistics& busiest(const std::vector<StageStatistics>& stages) {
   });
 }
 
-std::string stage_line(const StageStatistics& stage, double elapsed) {
+/// The width of the names' column.
+std::size_t widest(const std::vector<StageStatistics>& stages) {
+  std::size_t width = 8;
+  for (const StageStatistics& stage : stages) width = std::max(width, stage.name.size());
+  return width;
+}
+
+std::string stage_line(const StageStatistics& stage, std::size_t width, double elapsed) {
   const double rate = elapsed > 0 ? 1.0 / elapsed : 0.0;
   return fmt::format(
-      "{:<8} {:>12} samples {:>10.0f}/s {:>9.1f} MB/s  {:>5.1f} % busy of {} thread{}\n",
-      stage.name, stage.items, static_cast<double>(stage.items) * rate,
+      "{:<{}} {:>12} samples {:>10.0f}/s {:>9.1f} MB/s  {:>5.1f} % busy of {} thread{}\n",
+      stage.name, width, stage.items, static_cast<double>(stage.items) * rate,
       static_cast<double>(stage.bytes) * rate / 1e6, 100 * stage.utilisation(), stage.threads,
       stage.threads == 1 ? "" : "s");
 }
@@ -138,7 +145,8 @@ Statistics Statistics::since(const Statistics& earlier) const {
 
 std::string Statistics::to_text() const {
   std::string text;
-  for (const StageStatistics& stage : stages) text += stage_line(stage, seconds(elapsed));
+  for (const StageStatistics& stage : stages)
+    text += stage_line(stage, widest(stages), seconds(elapsed));
   if (untidy > 0)
     text += fmt::format("{} samples have untidy images, which were decoded (verify names them)\n",
                         untidy);

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -260,7 +261,12 @@ using SpecValue = std::variant<std::vector<std::string>, Mix>;
 void set_shards(pipeline::Pipeline::Builder& builder, const SpecValue& value) {
   if (const Mix* mix = std::get_if<Mix>(&value)) {
     require(!mix->parts.empty(), "a mix needs at least one set");
-    for (const auto& [weight, spec] : mix->parts) builder.mix(weight, spec);
+    std::vector<double> weights;
+    for (const auto& [weight, spec] : mix->parts) {
+      builder.mix(weight, spec);
+      weights.push_back(weight);
+    }
+    static_cast<void>(wds::whole_weights(weights));
     builder.mix(mix->end);
     return;
   }
@@ -277,12 +283,13 @@ void set_retry(PipelineArguments& options, std::optional<double> seconds) {
 }
 
 /// One argument of Pipeline(). Throws: type_error, which names it, where it is no T: nanobind's own
-/// message would list all of them.
+/// message would list all of them, and it takes True for 1.
 template <typename T>
 T argument(const nb::kwargs& given, const char* name) {
+  constexpr bool kIsFlag = std::is_same_v<T, bool> || std::is_same_v<T, std::optional<bool>>;
   T value{};
   const nb::object one = given[name];
-  if (!nb::try_cast(one, value))
+  if ((!kIsFlag && nb::isinstance<nb::bool_>(one)) || !nb::try_cast(one, value))
     throw nb::type_error(fmt::format("Pipeline({}={}): not a value that this argument takes", name,
                                      printable(nb::repr(one).c_str()))
                              .c_str());
@@ -316,7 +323,6 @@ void set_pipeline(pipeline::PipelineOptions& options, const nb::kwargs& given) {
       .size = argument<std::int64_t>(given, "batch_size"),
       .uneven = value_of("uneven", argument<std::string>(given, "uneven"), pipeline::kUnevenWords),
       .fill = argument<bool>(given, "fill")};
-  require(options.batch.size > 0, "batch_size must be above 0");
   options.mixup.mixup = argument<double>(given, "mixup");
   options.mixup.cutmix = argument<double>(given, "cutmix");
   options.shuffle = optional_argument<ShuffleOptions>(given, "shuffle").value_or(ShuffleOptions());
@@ -342,6 +348,7 @@ void init_options(PipelineArguments* self, const nb::kwargs& given) {
   set_decoded_cache(options, optional_argument<BytesValue>(given, "cache_decoded"),
                     optional_argument<std::string>(given, "cache_decoded_in"));
   set_retry(options, optional_argument<double>(given, "retry_for"));
+  pipeline::check_values(options.pipeline());
   options.arrays = pipeline::batch_fields(options.pipeline());
   new (self) PipelineArguments(std::move(options));
 }

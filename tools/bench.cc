@@ -157,7 +157,6 @@ class BenchCommand final : public Command {
     double seconds = 0;
     std::uint64_t samples = 0;
     pipeline::Statistics statistics = {};
-    std::string verdict = {};
   };
 
   pipeline::PipelineOptions options(const CommandContext& context) const {
@@ -217,7 +216,6 @@ class BenchCommand final : public Command {
       progress.at(measured.samples, measured.seconds / seconds_);
     }
     measured.statistics = pipeline.statistics();
-    measured.verdict = measured.statistics.verdict().text;
     return measured;
   }
 
@@ -255,20 +253,17 @@ class BenchCommand final : public Command {
                   .trace = context.trace},
                  observers);
     if (context.stop.stop_requested()) throw Error(ErrorCode::kCancelled, "measuring was stopped");
-    Measured measured{.seconds = timed.seconds(),
-                      .samples = timed.samples(),
-                      .statistics = feed.pipeline()->statistics()};
-    measured.verdict = measured.statistics.verdict().text;
-    return measured;
+    return {.seconds = timed.seconds(),
+            .samples = timed.samples(),
+            .statistics = feed.pipeline()->statistics()};
   }
 
-  /// The verdict in `text` as a run has it, of shards that come over the network.
-  std::string with_network(std::string text) const {
-    constexpr std::string_view kByRead = "input-bound by read";
-    const std::size_t at = text.find(kByRead);
-    if (at != std::string::npos && read_.network.reads_network(read_.shards()))
-      text.insert(at + kByRead.size(), kOverNetwork);
-    return text;
+  /// With the stages' names as a run's verdict has them.
+  pipeline::Statistics shown(pipeline::Statistics statistics) const {
+    const bool over_network = read_.network.reads_network(read_.shards());
+    for (pipeline::StageStatistics& stage : statistics.stages)
+      stage.name = shown_stage(stage.name, over_network);
+    return statistics;
   }
 
   void print(const Measured& measured, CommandContext& context) const {
@@ -283,8 +278,8 @@ class BenchCommand final : public Command {
     }
     context.out.line(fmt::format("{:.0f} samples/s, {:.1f} MB/s of fields, in {:.1f} s ({})",
                                  samples_per_s, bytes_per_s / 1e6, measured.seconds, stage_text()));
-    const std::string text = measured.statistics.to_text();
-    context.out.line(with_network(text.substr(0, text.find_last_not_of('\n') + 1)));
+    const std::string text = shown(measured.statistics).to_text();
+    context.out.line(text.substr(0, text.find_last_not_of('\n') + 1));
   }
 
   void print_json(const Measured& measured, double samples_per_s, double bytes_per_s,
@@ -301,7 +296,7 @@ class BenchCommand final : public Command {
                                    {"bytes_per_s", bytes_per_s},
                                    {"stage", stage_},
                                    {"stages", stages},
-                                   {"verdict", with_network(measured.verdict)}};
+                                   {"verdict", shown(measured.statistics).verdict().text}};
     if (multi_crop_.is_given()) {
       for (const ImageOptions& view : multi_crop_.views(choice_.images))
         line["views"].push_back({view.size.height, view.size.width, view.channels});

@@ -19,6 +19,7 @@
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
+#include "tools/train/saved_run.h"
 #include "tools/train/stored_image.h"
 #include "tools/train/view_objective.h"
 #include "tools/values.h"
@@ -47,6 +48,7 @@ class EvalCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
+    app_ = &app;
     read_.declare(app);
     read_.index.declare(app);
     read_.declare_join(app);
@@ -115,7 +117,7 @@ class EvalCommand final : public Command {
     const bool is_first = processes_->is_first();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
     if (is_first) show_status(context.terminal, "reading the checkpoint");
-    const ModelChoice choice = read_choice(cluster, context);
+    const ModelChoice choice = take_run(cluster, is_first ? context.log : Log());
     trainer::all_do(cluster, [&] { check_classes(choice); });
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
@@ -154,18 +156,19 @@ class EvalCommand final : public Command {
     if (!pictures_.path.empty()) draw(choice, context);
   }
 
-  /// Process 0 reads the checkpoint's model choice and broadcasts it.
-  ModelChoice read_choice(trainer::Cluster& cluster, const CommandContext& context) {
-    ModelChoice choice;
-    const std::string told = trainer::decide(cluster, [&] {
+  /// Process 0 reads what the checkpoint says and broadcasts it. The model is evaluated as its run
+  /// did.
+  ModelChoice take_run(trainer::Cluster& cluster, const Log& log) {
+    const SavedRun run(trainer::decide(cluster, [&] {
       checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
-      choice = ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener());
-      require(pictures_.path.empty() || choice.task.is_dense(),
+      const auto saved = SavedRun::of_checkpoint(checkpoint_, *read_.network.opener());
+      require(pictures_.path.empty() || saved.choice().task.is_dense(),
               "--pictures are of masks and depths");
-      choice = at_size(choice, context);
-      return choice.to_json();
-    });
-    return run_.topology.process == 0 ? choice : ModelChoice::from_json(told);
+      return saved.text();
+    }));
+    for (const std::string& option : run.give({"precision", "views"}, *app_))
+      log.info(option + ", as the run has it");
+    return at_size(run.choice(), log);
   }
 
   /// A class has the number that it has in the model.
@@ -176,12 +179,12 @@ class EvalCommand final : public Command {
   }
 
   /// As it was trained, or for pictures of the size that is given.
-  ModelChoice at_size(ModelChoice choice, const CommandContext& context) const {
+  ModelChoice at_size(ModelChoice choice, const Log& log) const {
     if (size_) choice.images.evaluate_at(*size_);
     if (eval_resize_ > 0) choice.images.eval_resize = eval_resize_;
     choice.images.check();
     for (const std::string& parameter : choice.resized_for_evaluation())
-      context.log.info(parameter + " is resized to " + extent_text(choice.images.eval_size));
+      log.info(parameter + " is resized to " + extent_text(choice.images.eval_size));
     return choice.for_evaluation();
   }
 
@@ -239,6 +242,7 @@ class EvalCommand final : public Command {
     if (!classes.empty()) context.out.line(classes);
   }
 
+  CLI::App* app_ = nullptr;
   EvaluationViews views_ = EvaluationViews::kOne;
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed

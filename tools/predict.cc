@@ -6,6 +6,7 @@
 
 #include <CLI/App.hpp>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -24,6 +25,7 @@
 #include "tools/progress.h"
 #include "tools/run_processes.h"
 #include "tools/train/run_options.h"
+#include "tools/train/saved_run.h"
 #include "tools/values.h"
 #include "tools/version.h"
 #include "trainer/checkpoint.h"
@@ -49,6 +51,7 @@ class PredictCommand final : public Command {
   }
 
   void declare(CLI::App& app) override {
+    app_ = &app;
     read_.declare(app);
     read_.index.declare(app);
     read_.declare_join(app);
@@ -107,7 +110,8 @@ class PredictCommand final : public Command {
       read_.network.attach(own);
       trainer::all_do(processes_->cluster(), [&] { settle(); });
       check_shards();
-      trainer::all_do(processes_->cluster(), [&] { predict_own(own); });
+      trainer::all_do(processes_->cluster(), [&] { take_run(own); });
+      predict_own(own);
     });
   }
 
@@ -158,21 +162,47 @@ class PredictCommand final : public Command {
         .string();
   }
 
-  void predict_own(CommandContext& context) {
+  /// The model predicts as its run evaluated it.
+  void take_run(CommandContext& context) {
     show_status(processes_->is_first() ? context.terminal : nullptr, "reading the checkpoint");
-    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
-    const ModelChoice choice =
-        ModelChoice::from_checkpoint(checkpoint_, *read_.network.opener()).for_evaluation();
-    require(choice.task.is_dense() || shards_.empty(),
+    const auto opener = read_.network.opener();
+    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *opener);
+    const SavedRun run = SavedRun::of_checkpoint(checkpoint_, *opener);
+    choice_ = run.choice().for_evaluation();
+    require(choice_.task.is_dense() || shards_.empty(),
             "--shards is for checkpoints of masks and depths");
-    require(
-        !choice.task.is_dense() || !shards_.empty(),
-        "a checkpoint of task " + choice.task.name() + " predicts pictures: give --shards PATTERN");
+    require(!choice_.task.is_dense() || !shards_.empty(),
+            "a checkpoint of task " + choice_.task.name() +
+                " predicts pictures: give --shards PATTERN");
+    for (const std::string& option : run.give({"precision"}, *app_))
+      if (processes_->is_first()) context.log.info(option + ", as the run has it");
     rows_.json = context.json;
-    if (choice.task.what().has_labels()) rows_.names = choice.task.names;
-    if (!names_.empty()) rows_.names = read_names(*read_.network.opener(), names_);
-    if (choice.task.is_dense()) return write_shards(choice, context);
-    write_rows(choice, context);
+    if (choice_.task.what().has_labels()) rows_.names = choice_.task.names;
+    if (!names_.empty()) rows_.names = given_names(*opener);
+  }
+
+  std::vector<std::string> given_names(const io::Opener& opener) const {
+    const Task& task = choice_.task.what();
+    require(task.has_class() || task.has_labels(), "--names is for classes and labels");
+    std::vector<std::string> names = read_names(opener, names_);
+    const auto outputs = static_cast<std::uint64_t>(choice_.classes);
+    require(names.size() == outputs,
+            fmt::format("--names {}: {} for {}", printable(names_), counted(names.size(), "name"),
+                        task.has_labels() ? counted(outputs, "label") : counted(outputs, "class")));
+    return names;
+  }
+
+  /// One that fails ends the others, which may have hours to go.
+  void predict_own(CommandContext& context) {
+    if (choice_.task.is_dense()) return write_shards(context);
+    write_rows(context);
+  }
+
+  /// Completes this process's part once all have predicted theirs: where one fails, none leaves a
+  /// file that the same command would refuse to replace.
+  void finish_together(const std::function<void()>& finish) {
+    trainer::all_do(processes_->cluster(), [] {});
+    trainer::all_do(processes_->cluster(), finish);
   }
 
   /// One stream, so that the samples keep the shards' order, unless the user asks for more.
@@ -184,25 +214,24 @@ class PredictCommand final : public Command {
 
   io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
 
-  std::int64_t predict(const ModelChoice& choice, const CommandContext& context,
-                       const trainer::PredictionSink& each) const {
+  std::int64_t predict(const CommandContext& context, const trainer::PredictionSink& each) const {
     if (own_shards_.empty()) return 0;
     // Rows on the same terminal are progress enough.
     const bool rows = output_.empty() && shards_.empty() && ::isatty(STDOUT_FILENO) == 1;
     trainer::TerminalLine* shown = rows || !processes_->is_first() ? nullptr : context.terminal;
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
-    const auto model = choice.build();
-    const trainer::LossObjective objective = choice.task.objective(choice.classes);
+    const auto model = choice_.build();
+    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
     show_status(shown, "reading the shards' counts");
     CommandContext own = context;
     own.terminal = shown;
     pipeline::PipelineOptions options = make_pipeline_options(
-        {.shards = own_shards_, .joins = own_joins_, .targets = false}, choice, run_, read_, own);
+        {.shards = own_shards_, .joins = own_joins_, .targets = false}, choice_, run_, read_, own);
     const auto total =
         static_cast<std::uint64_t>(pipeline::global_samples_per_epoch(options).value_or(0));
     trainer::LoaderFeed feed(std::move(options), devices);
-    const auto backend = processes_->make_backend(choice.images.of_bytes(), context);
+    const auto backend = processes_->make_backend(choice_.images.of_bytes(), context);
     Progress progress(shown, "samples", total, "predicting, waiting for the first batch");
     std::uint64_t done = 0;
     return trainer::predict(
@@ -216,8 +245,8 @@ class PredictCommand final : public Command {
          .opener = read_.network.opener(),
          .stop = context.stop,
          .log = context.log,
-         .carried = choice.task.is_dense() ? std::vector<std::string>{kSizeField}
-                                           : std::vector<std::string>{}},
+         .carried = choice_.task.is_dense() ? std::vector<std::string>{kSizeField}
+                                            : std::vector<std::string>{}},
         [&](const trainer::Prediction& one) {
           each(one);
           progress.at(++done);
@@ -234,7 +263,7 @@ class PredictCommand final : public Command {
     return {class_header, class_row};
   }
 
-  void write_rows(const ModelChoice& choice, CommandContext& context) const {
+  void write_rows(CommandContext& context) {
     const auto sink =
         output_.empty() ? nullptr : open_output_file(*read_.network.opener(), output_, replace());
     const auto line = [&](std::string text) {
@@ -243,23 +272,39 @@ class PredictCommand final : public Command {
       text += '\n';
       sink->write(std::as_bytes(std::span(text)));
     };
-    const Rows rows = rows_of(choice.task.what());
+    const Rows rows = rows_of(choice_.task.what());
     if (processes_->is_first())  // the parts one behind the other are one file
-      line(rows.header(rows_, static_cast<std::size_t>(choice.classes)));
-    const std::int64_t samples = predict(
-        choice, context, [&](const trainer::Prediction& one) { line(rows.row(one, rows_)); });
-    if (sink != nullptr) sink->finish();
+      line(rows.header(rows_, static_cast<std::size_t>(choice_.classes)));
+    const std::int64_t samples =
+        predict(context, [&](const trainer::Prediction& one) { line(rows.row(one, rows_)); });
+    finish_together([&] {
+      if (sink != nullptr) sink->finish();
+    });
     report(samples, output_.empty() ? "standard output" : output_, context);
   }
 
-  void write_shards(const ModelChoice& choice, CommandContext& context) const {
+  void write_shards(CommandContext& context) {
     make_parent_folders(shards_);
     const auto opener = read_.network.opener();
-    DenseShards shards({.pattern = shards_, .replace = replace(), .opener = opener.get()}, choice);
-    const std::int64_t samples =
-        predict(choice, context, [&](const trainer::Prediction& one) { shards.write(one); });
-    for (const wds::ShardSummary& shard : shards.finish()) print(shard, context);
-    report(samples, shards_, context);
+    std::uint64_t complete = 0;
+    try {
+      DenseShards shards({.pattern = shards_,
+                          .replace = replace(),
+                          .opener = opener.get(),
+                          .on_shard = [&](const wds::ShardSummary&) { ++complete; }},
+                         choice_);
+      const std::int64_t samples =
+          predict(context, [&](const trainer::Prediction& one) { shards.write(one); });
+      std::vector<wds::ShardSummary> written;
+      finish_together([&] { written = shards.finish(); });
+      for (const wds::ShardSummary& shard : written) print(shard, context);
+      report(samples, shards_, context);
+    } catch (const std::exception&) {
+      if (complete > 0)
+        context.log.warn(fmt::format("{} of {} are complete, and stay: --force replaces them",
+                                     counted(complete, "shard"), io::printable_url(shards_)));
+      throw;
+    }
   }
 
   static void print(const wds::ShardSummary& shard, CommandContext& context) {
@@ -277,10 +322,12 @@ class PredictCommand final : public Command {
                                  io::printable_url(place)));
   }
 
+  CLI::App* app_ = nullptr;
   std::int64_t peer_timeout_ = kPeerTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;
+  ModelChoice choice_;
   RowOptions rows_;
   std::vector<std::string> own_shards_;
   std::vector<std::vector<std::string>> own_joins_;

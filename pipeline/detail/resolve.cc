@@ -16,6 +16,7 @@
 #include "io/base/machine.h"
 #include "io/base/text.h"
 #include "io/http_options.h"
+#include "pipeline/batch_fields.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "wds/sample_access.h"
@@ -308,14 +309,7 @@ void raise_limits(const PipelineOptions& options, std::size_t streams, std::size
 }  // namespace
 
 PipelineOptions resolve_options(PipelineOptions options) {
-  check_batches(options);
-  check_passes(options);
-  check_resources(options.resources);
-  check_shuffle(options.shuffle);
-  const bool splits = options.split.process_splitter || options.split.worker_splitter;
-  require(
-      options.shuffle.order != wds::Order::kPermutation || (!splits && !options.epochs.resampled),
-      "a permutation is of single samples: neither splitters nor resampling with it");
+  check_values(options);
   if (options.source) check_source(options);
   check_mix(options);
   require(options.source || !options.shards.empty(), "no shards");
@@ -599,3 +593,18 @@ MemoryShares share_memory(const PipelineOptions& options, const BatchLayout& lay
 }
 
 }  // namespace millrace::pipeline::detail
+
+namespace millrace::pipeline {
+
+void check_values(const PipelineOptions& options) {
+  detail::check_batches(options);
+  detail::check_passes(options);
+  detail::check_resources(options.resources);
+  detail::check_shuffle(options.shuffle);
+  const bool splits = options.split.process_splitter || options.split.worker_splitter;
+  require(
+      options.shuffle.order != wds::Order::kPermutation || (!splits && !options.epochs.resampled),
+      "a permutation is of single samples: neither splitters nor resampling with it");
+}
+
+}  // namespace millrace::pipeline

@@ -136,6 +136,8 @@ class Pipeline:
     ) -> None:
         if (rank is None) != (world is None):
             raise ValueError("rank and world belong together: give both or neither")
+        if rank is not None and world is not None and not 0 <= rank < world:
+            raise ValueError(f"rank={rank}, world={world}: a rank is from 0 to world - 1")
         if processes is not None and not 1 <= processes <= 1024:
             raise ValueError(f"processes={processes}: from 1 to 1024, or None: one a core")
         self._arguments: dict[str, Any] = {k: v for k, v in locals().items() if k != "self"}

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import html
 import json
+import numbers
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,16 @@ def program() -> str:
     return found
 
 
+def _words_of_list(option: str, values: Sequence[Any]) -> list[str]:
+    """Numbers are one list, as the program's list of devices is; each text is a value."""
+    if all(isinstance(value, numbers.Real) for value in values):
+        return [f"{option}=[{','.join(map(str, values))}]"]
+    return [f"{option}={value}" for value in values]
+
+
 def words_of(options: dict[str, Any]) -> list[str]:
-    """``batch_size=64, drop_last=True, val=["a", "b"]``: --batch-size 64 --drop-last --val a b."""
+    """``batch_size=64, drop_last=True, val=["a", "b"], devices=[3]``:
+    --batch-size=64 --drop-last --val=a --val=b --devices=[3]."""
     words: list[str] = []
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
@@ -55,7 +64,7 @@ def words_of(options: dict[str, Any]) -> list[str]:
         elif isinstance(value, list | tuple) and value and all(map(is_call, value)):
             words.append(f"{option}={', '.join(map(text_of, value))}")
         elif isinstance(value, list | tuple):
-            words += [option, *map(str, value)]
+            words += _words_of_list(option, value)
         else:
             words.append(f"{option}={value}")
     return words
@@ -69,10 +78,12 @@ def train(spec: Spec, **options: Any) -> Iterator[dict[str, Any]]:
     ...         print(event["epoch"], event["train_loss"])
 
     ``options`` are the command's, with underscores (``millrace train --help``): ``True`` gives an
-    option without a value, a list one with several. What has a name and parameters is text or an
-    object of ``millrace.components``: ``optimizer="sgd(0.1)"`` or ``SGD(0.1)``. What the program
-    says to people goes to standard error. A loop that is left early ends the training as SIGTERM
-    does: it saves a checkpoint if there is a run folder. Raises ProgramError if the program fails.
+    option without a value, a list one with several: ``val=["a.tar", "b.tar"]``, ``mean=[0.5, 0.4,
+    0.4]``. ``devices=[3]`` is device 3, ``devices=3`` three of them. What has a name and parameters
+    is text or an object of ``millrace.components``: ``optimizer="sgd(0.1)"`` or ``SGD(0.1)``. What
+    the program says to people goes to standard error. A loop that is left early ends the training
+    as SIGTERM does: it saves a checkpoint if there is a run folder. Raises ProgramError if the
+    program fails.
     """
     return events(["train", *_specs(spec), *words_of(options), "--json"])
 

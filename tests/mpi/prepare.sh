@@ -54,4 +54,21 @@ start 2 "$millrace" create 'big-%06d.tar' --synthetic classes --count 20 --maxco
 (($? != 0)) || fail "a shard that --maxsize ends is not refused"
 grep -q "lower maxcount or raise maxsize" err || cat err
 start 2 "$millrace" stats 'in/x.tar' --limit 3 2>/dev/null && fail "--limit is not refused"
+
+# One that fails ends the others, whose shares would take minutes, and leaves no file in the way of the next try.
+mkdir long || exit 1
+"$millrace" create long/whole-%06d.tar --synthetic classes --count 2000 --size 28 --no-index 2>/dev/null >&2
+for ((shard = 100; shard < 400; ++shard)); do
+  ln -s whole-000000.tar "long/t-000$shard.tar"
+done
+rm long/t-000250.tar
+head -c 3000 long/whole-000000.tar >long/t-000250.tar
+status=0
+output=$(start 2 timeout -s KILL 60 "$millrace" predict --checkpoint run 'long/t-{000100..000399}.tar' --no-scan \
+  -o long/rows.csv 2>&1) || status=$?
+((status == 1)) || fail "predict of a damaged shard: status $status: $output"
+(($(grep -c "t-000250.tar" <<<"$output") == 1)) || fail "predict of a damaged shard: $output"
+for part in long/rows*; do
+  [[ ! -e $part ]] || fail "predict of a damaged shard left $part"
+done
 exit $failed

@@ -265,7 +265,7 @@ def test_options_are_those_of_cpp() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 0}, "batch size 0"),
         ({"uneven": "all"}, "pad, partial, drop, error"),
         ({"memory": "4 elephants"}, "memory '4 elephants'"),
         ({"streams": -1}, "streams"),

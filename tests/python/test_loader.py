@@ -502,3 +502,33 @@ def test_ranks_states_continue_on_another_number_of_ranks(shards: str) -> None:
         for loader in loaders:
             loader.load_state_dict(states)
         assert steps(loaders) == whole[3:], f"{world} ranks"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"threads": -1}, "threads -1: from 0"),
+        ({"streams": -1}, "streams must be at least 0"),
+        ({"prefetch": 0}, "prefetch 0: from 1"),
+        ({"fields": {}}, "at least one field"),
+        ({"take": 0}, "at least one sample"),
+        ({"batch_size": 0}, "batch size 0: from 1"),
+        ({"epochs": mr.Epochs(batches=-1)}, "batches must not be negative"),
+        ({"epochs": mr.Epochs(resampled=True)}, "resampled shards have no end"),
+        ({"shuffle": mr.Shuffle(-1)}, "shuffle buffer of -1 samples"),
+        ({"rank": 3, "world": 2}, "rank=3, world=2: a rank is from 0 to world - 1"),
+        ({"rank": -1, "world": 2}, "rank=-1, world=2: a rank is from 0 to world - 1"),
+        ({"memory": True}, r"Pipeline\(memory=True\)"),
+        ({"batch_size": True}, r"Pipeline\(batch_size=True\)"),
+    ],
+)
+def test_what_no_pipeline_takes_is_refused_at_once(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said):
+        pipeline("nowhere.tar", **arguments)
+
+
+def test_weights_of_a_mix_are_checked_at_once() -> None:
+    fields = {"label": mr.Label()}
+    for weight in (float("nan"), 0.0, -1.0):
+        with pytest.raises(mr.InvalidArgumentError, match="weight"):
+            mr.Pipeline(mr.Mix([(weight, "a.tar"), (1.0, "b.tar")]), fields=fields, batch_size=4)

@@ -78,7 +78,22 @@ def test_a_failure_has_its_status(tmp_path: Path, capfd: pytest.CaptureFixture[s
 
 def test_options_are_the_commands_words() -> None:
     options = {"batch_size": 8, "drop_last": True, "partial": False, "seed": None, "val": ["a", 1]}
-    assert words_of(options) == ["--batch-size=8", "--drop-last", "--val", "a", "1"]
+    assert words_of(options) == ["--batch-size=8", "--drop-last", "--val=a", "--val=1"]
+
+
+def test_a_list_of_numbers_is_one_value() -> None:
+    assert words_of({"devices": [3]}) == ["--devices=[3]"]
+    assert words_of({"betas": (0.9, np.float32(0.5))}) == ["--betas=[0.9,0.5]"]
+
+
+def test_a_list_of_devices_names_them(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 60, 30)
+    run = tmp_path / "run"
+    options = {"model": "lenet", "epochs": 1, "batch_size": 20, "optimizer": "adamw"}
+    assert list(mr.train(spec, devices=[1, 2], betas=[0.8, 0.9], run_dir=run, **options))
+    config = json.loads((run / "config.json").read_text())["options"]
+    assert config["devices"] == "[1,2]"
+    assert "betas=[0.8, 0.9]" in config["optimizer"]
 
 
 def test_components_are_the_programs() -> None:

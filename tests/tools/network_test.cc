@@ -58,6 +58,29 @@ std::string everything_in(const std::string& folder) {
   return all;
 }
 
+TEST(Bench, NamesTheNetworkThatItWaitsFor) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir served;
+  make_set(served, 64, 64);
+  const auto bytes = std::filesystem::file_size(served / "set-000000.tar");
+  const Nginx nginx(served.path(),
+                    {.location_lines = "limit_rate " + std::to_string(bytes / 2) + ";"});
+  const std::vector<std::string> bench = {
+      "bench", nginx.url("set-000000.tar"), "--stage", "read", "--seconds", "0.5"};
+  const ProcessResult text = millrace(bench);
+  EXPECT_THAT(text.out, HasSubstr("input-bound by read over the network ("));
+  EXPECT_THAT(text.out, HasSubstr("\nread over the network "));
+  const std::vector<std::string> lines = lines_of(text.out);
+  ASSERT_GE(lines.size(), 4U);
+  for (std::size_t i = 2; i < 4; ++i)
+    EXPECT_EQ(lines[i].find(" samples"), lines[1].find(" samples")) << text.out;
+  auto json = bench;
+  json.push_back("--json");
+  const auto line = json_lines(millrace(json).out).at(0);
+  EXPECT_THAT(line["verdict"].get<std::string>(), HasSubstr("by read over the network ("));
+  EXPECT_TRUE(line["stages"].contains("read")) << "its name stays what programs look for";
+}
+
 TEST(Secrets, OfUrlsAreNeitherPrintedNorWritten) {
   if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
   const TempDir served;

@@ -101,18 +101,19 @@ TEST_F(Predict, LabelsAreNotNeededAndKeysAreQuoted) {
 }
 
 TEST_F(Predict, TheLikeliestClassesComeWithTheirNames) {
-  write_file(dir_ / "names", "disc\nsquare\n\"odd, one\"\n");
+  write_file(dir_ / "names", "disc\nsquare\n\"odd, one\"\nd\ne\nf\ng\nh\ni\nj\n");
   const ProcessResult result =
       predict(unlabelled(), {"--json", "--top", "99", "--names", dir_ / "names"});
   ASSERT_EQ(result.status, 0) << result.err;
-  const std::vector<std::string> names = {"disc", "square", "\"odd, one\""};
+  const std::vector<std::string> names = {"disc", "square", "\"odd, one\"", "d", "e", "f", "g", "h",
+                                          "i",    "j"};
   for (const auto& row : json_lines(result.out)) {
     double sum = 0;
     double before = 1;
     std::set<int> classes;
     for (const auto& each : row["top"]) {
       const auto number = each["class"].get<std::size_t>();
-      EXPECT_EQ(each["name"], number < names.size() ? names[number] : "");
+      EXPECT_EQ(each["name"], names.at(number));
       EXPECT_LE(each["probability"].get<double>(), before);
       before = each["probability"];
       sum += before;
@@ -121,6 +122,17 @@ TEST_F(Predict, TheLikeliestClassesComeWithTheirNames) {
     EXPECT_NEAR(sum, 1.0, 1e-6);
     EXPECT_EQ(classes.size(), row["top"].size()) << "each class once";
     EXPECT_EQ(row["class"], row["top"][0]["class"]);
+  }
+}
+
+TEST_F(Predict, ThereAreAsManyNamesAsClasses) {
+  const std::string shard = unlabelled();
+  for (const char* names : {"disc\nsquare\n", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\n"}) {
+    write_file(dir_ / "names", names);
+    const ProcessResult refused = predict(shard, {"--names", dir_ / "names"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr(" names for 10 classes"));
+    EXPECT_EQ(refused.out, "");
   }
 }
 
@@ -144,6 +156,38 @@ TEST_F(Predict, WhatCannotBeIsAUsageError) {
   EXPECT_EQ(predict(shards_, {"--shards", dir_ / "out-%06d.tar", "-o", dir_ / "x"}).status, 2);
   EXPECT_EQ(millrace({"predict", shards_, "--checkpoint", dir_ / "nowhere"}).status, 2);
   EXPECT_FALSE(std::filesystem::exists(dir_ / "out-000000.tar"));
+}
+
+/// A run's last validation, evaluated again without an option.
+TEST(RunsOptions, AreThoseOfItsEvaluationAndPredictions) {
+  const TempDir dir;
+  const std::string shards = make_set(dir, 50, 20);
+  const std::string run = dir / "run";
+  const ProcessResult trained = millrace(
+      {"train", "--model", "lenet", "--size", "16", shards, "--val", shards, "--epochs", "1",
+       "--lr", "0.05", "--precision", "fp32", "--views", "mirror", "--run-dir", run, "--json"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  double val_loss = 0;
+  for (const auto& event : json_lines(trained.out))
+    if (event["event"] == "epoch") val_loss = event["val_loss"];
+  const std::vector<std::string> eval = {"eval", shards, "--checkpoint", run, "--json"};
+  const auto loss = [&](const std::vector<std::string>& more, const std::string& said) {
+    std::vector<std::string> words = eval;
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    EXPECT_THAT(result.err, HasSubstr(said));
+    return json_lines(result.out).at(0)["val_loss"].get<double>();
+  };
+  EXPECT_NEAR(loss({}, "--views mirror, as the run has it"), val_loss, 1e-6);
+  EXPECT_NEAR(loss({"--precision", "32"}, "--views"), val_loss, 1e-6);
+  EXPECT_NE(loss({"--precision", "bf16"}, "--views"), val_loss);
+  EXPECT_NE(loss({"--views", "one"}, "--precision fp32, as"), val_loss);
+  const std::vector<std::string> predict = {"predict", shards, "--checkpoint", run};
+  const ProcessResult rows = millrace(predict);
+  EXPECT_THAT(rows.err, HasSubstr("--precision fp32, as the run has it"));
+  auto exact = predict;
+  exact.insert(exact.end(), {"--precision", "fp32"});
+  EXPECT_EQ(rows.out, millrace(exact).out);
 }
 
 TEST(PredictMultilabel, GivesEachLabelsProbability) {

@@ -8,6 +8,10 @@
 
 namespace millrace::tools {
 
+std::string shown_stage(const std::string& name, bool over_network) {
+  return name == "read" && over_network ? name + " over the network" : name;
+}
+
 /// Counts what the devices take.
 class MeteredFeed::Epoch final : public WrappedEpochFeed {
  public:
@@ -21,8 +25,7 @@ class MeteredFeed::Epoch final : public WrappedEpochFeed {
     return more;
   }
   std::string busiest_stage() const override {
-    const std::string stage = WrappedEpochFeed::busiest_stage();
-    return stage == "read" && over_network_ ? stage + kOverNetwork : stage;
+    return shown_stage(WrappedEpochFeed::busiest_stage(), over_network_);
   }
 
  private:

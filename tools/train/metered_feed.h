@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "io/base/thread_annotations.h"
@@ -19,8 +20,8 @@
 
 namespace millrace::tools {
 
-/// Behind "read", the stage's name.
-constexpr const char* kOverNetwork = " over the network";
+/// What verdicts call a stage: "read over the network".
+std::string shown_stage(const std::string& name, bool over_network);
 
 class MeteredFeed final : public WrappedFeed {
  public:
