@@ -33,7 +33,9 @@ double val_loss_of(const ProcessResult& result, const std::string& event) {
 double evaluated(const std::string& run, const std::string& shards,
                  const std::vector<std::string>& more) {
   std::vector<std::string> words = {
-      "eval", shards, "--checkpoint", run + "/checkpoints/last", "--json", "--precision", "fp32", "--batch-size", "8"};
+      "eval",   shards,        "--checkpoint", run + "/checkpoints/last",
+      "--json", "--precision", "fp32",         "--batch-size",
+      "8"};
   words.insert(words.end(), more.begin(), more.end());
   return val_loss_of(millrace(words), "eval");
 }
