@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -33,7 +34,15 @@ std::string file_identity(const std::string& url) {
   if (::stat(path->c_str(), &status) != 0)
     return std::filesystem::absolute(*path).lexically_normal().string();
   if (!S_ISREG(status.st_mode)) return *path;
-  return "file " + std::to_string(status.st_dev) + " " + std::to_string(status.st_ino);
+  // Some file systems of networks give one number to several files.
+  std::string text = "file";
+  for (const auto part :
+       {static_cast<std::uintmax_t>(status.st_dev), static_cast<std::uintmax_t>(status.st_ino),
+        static_cast<std::uintmax_t>(status.st_size),
+        static_cast<std::uintmax_t>(status.st_mtim.tv_sec),
+        static_cast<std::uintmax_t>(status.st_mtim.tv_nsec)})
+    text += " " + std::to_string(part);
+  return text;
 }
 
 }  // namespace millrace::io

@@ -206,8 +206,10 @@ void check_position(const Position& position, const PipelineOptions& options) {
       position.streams.size() != own) {
     refuse(fmt::format("{} streams saved, {} given", position.streams.size(), own));
   }
+  // Earlier versions kept what could not be looked at.
+  const bool had_all = !options.found.selection || options.found.selection->damaged().empty();
   if (position.fingerprint != detail::order_fingerprint(options) &&
-      position.fingerprint != detail::unselected_fingerprint(options)) {
+      !(had_all && position.fingerprint == detail::unselected_fingerprint(options))) {
     if (position.fingerprint == detail::earlier_fingerprint(options)) {
       refuse(
           "it is of a version that gave each stream the same samples in every pass; in this one "

@@ -162,6 +162,7 @@ class ReshardCommand final : public Command {
       if (processes_->is_alone()) report(shard, context);
       if (watch_) watch_->metrics().add_shard(shard.bytes);
     };
+    const auto names = read_label_map(*opener, options_.shards);
     wds::FaultLedger ledger(read_.policy(), context.log);
     wds::ReshardResult result = reshard_all(opener, ledger, context);
     check_same(result, ledger);
@@ -175,7 +176,6 @@ class ReshardCommand final : public Command {
                            pictures_.stored());
     }
     if (result.shards.empty()) refuse_empty(*opener, result, ledger);
-    const auto names = read_label_map(*opener, options_.shards);
     if (!names.empty())
       write_label_map(*opener, names, label_map_url(wds::shard_name(options_.writer.pattern, 0)));
     summarise(result, ledger, of_pictures, context);

@@ -97,13 +97,17 @@ class StatsCommand final : public Command {
                                          .threads = threads_ > 0 ? threads_ : usable_cores(),
                                          .stop = context.stop});
     const auto all = read_.shards();
+    std::vector<std::string> names;
+    trainer::all_do(processes_->cluster(), [&] {
+      if (processes_->is_first()) names = read_label_map(*read_.network.opener(), all);
+    });
     gather(own_shards(all, processes_->topology()), context, log);
     const auto packed =
         of_processes(processes_->cluster(), nlohmann::json::binary(stats_.packed()));
     if (!processes_->is_first()) return;
     for (std::size_t process = 1; process < packed.size(); ++process)
       stats_.add(SetStats::unpacked(packed[process].get_binary()));
-    print(read_label_map(*read_.network.opener(), all), context);
+    print(names, context);
   }
 
   /// What depends on the shards before.

@@ -243,7 +243,7 @@ class TrainCommand final : public Command {
 
   /// Hosts without a shared file system have each their own.
   void check_label_map(trainer::Cluster& cluster) const {
-    if (processes_->is_alone() || data_.fake > 0) return;
+    if (processes_->is_alone() || data_.fake > 0 || !has_class_names()) return;
     trainer::Setting map{.name = "the class names beside the shards"};
     trainer::all_do(cluster, [&] {
       const auto names = read_label_map(*read_.network.opener(), labelled_shards());
@@ -476,13 +476,16 @@ class TrainCommand final : public Command {
   /// Each mask class has its own IoU and each label its column in predictions, named by the label
   /// map if there is one; a class is the same one wherever the model is evaluated.
   void settle_class_names(const std::vector<std::string>& before) {
-    const Task& what = choice_.task.what();
-    const bool has_names = choice_.task.has_class_mask() || what.has_labels() || what.has_class();
-    if (!has_names || !choice_.task.names.empty() || data_.fake > 0) return;
+    if (!has_class_names() || !choice_.task.names.empty() || data_.fake > 0) return;
     auto names =
         read_label_map(*read_.network.opener(), labelled_shards(), before, "the run's checkpoint");
     if (static_cast<std::int64_t>(names.size()) == choice_.classes)
       choice_.task.names = std::move(names);
+  }
+
+  bool has_class_names() const {
+    const Task& what = choice_.task.what();
+    return choice_.task.has_class_mask() || what.has_labels() || what.has_class();
   }
 
   std::vector<std::string> labelled_shards() const {

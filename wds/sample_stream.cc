@@ -57,8 +57,11 @@ struct SampleStream::State {
   bool next_sample(Sample& sample);
   bool next_permuted(Sample& sample);
   std::shared_ptr<const StreamTrail> take_trail() {
-    return std::exchange(trail, std::make_shared<StreamTrail>());
+    std::shared_ptr<const StreamTrail> taken =
+        std::exchange(trail, std::make_shared<StreamTrail>());
+    return std::exchange(trail_is_broken, false) ? nullptr : taken;
   }
+  bool bring_back(BufferedSample& picked);
   bool read_sample(BufferedSample& sample);
   bool at_new_pass();
   bool is_draining();
@@ -87,6 +90,7 @@ struct SampleStream::State {
   // Of the next block, and the position that its last step was given.
   std::shared_ptr<StreamTrail> trail = std::make_shared<StreamTrail>();
   StreamPosition marked;
+  bool trail_is_broken = false;
   bool is_far = false;  // some of the shards are
   std::uint64_t restored_bytes = 0;
   std::uint64_t samples_in = 0;
@@ -195,14 +199,30 @@ bool SampleStream::State::next_sample(Sample& sample) {
   if (permuted) return next_permuted(sample);
   if (spec.max_samples > 0 && samples_out == spec.max_samples) return false;
   BufferedSample picked;
-  const std::optional<std::size_t> place = buffer.next(read, samples_out, picked);
-  if (!place) return false;
+  std::optional<std::size_t> place;
+  do {
+    place = buffer.next(read, samples_out, picked);
+    if (!place) return false;
+  } while (picked.aside && !bring_back(picked));
   sample = std::move(picked.sample);
-  if (picked.aside) detail::read_again(sample, *picked.aside, shared.opener, spec.shard);
   ++samples_out;
   mark(marked);
   trail->leave(*place, marked);
   return true;
+}
+
+// What cannot be read a second time is lost as a sample that cannot be read the first time is. The
+// block has no trail then, which begins at a buffer that held the sample.
+bool SampleStream::State::bring_back(BufferedSample& picked) {
+  try {
+    detail::read_again(picked.sample, *picked.aside, shared.opener, spec.shard);
+    return true;
+  } catch (const Error& fault) {
+    if (fault.code() == ErrorCode::kCancelled) throw;
+    trail_is_broken = true;
+    lose({.fault = fault});
+    return false;
+  }
 }
 
 // A permutation reads blocks, whose samples other sets' may come between.

@@ -11,8 +11,8 @@
 // `buffer_bytes` bytes, and one block. Threads: one at a time.
 #pragma once
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -201,6 +201,7 @@ std::vector<std::string> matching_paths(const std::string& pattern) {
   static thread_local std::pair<std::string, int> unread;  // glob() passes nothing to the function
   const auto note = [](const char* path, int error) {
     if (error == ENOENT || error == ENOTDIR) return 0;
+    if (std::string_view(path).ends_with("/lost+found")) return 0;  // a file system's own
     unread = {path, error};
     return 1;
   };

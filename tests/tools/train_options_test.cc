@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "io/file_system.h"
 #include "tests/support/effort.h"
 #include "tests/support/tar_builder.h"
 #include "tests/tools/support.h"
@@ -284,6 +285,7 @@ TEST(MemoryOfARun, InTheOrderOfTheRecipesForImageNetIsHalfAGigabyteAtMost) {
 // 1.1 GB of pictures are in the buffers, half of them set aside.
 TEST(MemoryOfARun, WithFullShuffleBuffersIsAGigabyteAtMost) {
   if (!is_long()) GTEST_SKIP() << "only in the long suite";
+  if (io::is_in_network_file_system(TempDir().path())) GTEST_SKIP() << "files are on a network";
   EXPECT_LT(peak_in_order("shuffled(5000)", 300), kFullBuffersBytes);
 }
 

@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/file_system.h"
 #include "tests/support/code_of.h"
 #include "tests/support/counting_opener.h"
 #include "tests/support/some_bytes.h"
@@ -110,15 +112,18 @@ TEST(SetAside, AShardThatChangedMeanwhileIsAFault) {
   EXPECT_EQ(code_of([&] { detail::read_again(sample, left, opener, {}); }), ErrorCode::kCorrupt);
 }
 
+StreamSpec spec_of(const Strings& shards) {
+  return {.shards = std::make_shared<const Strings>(shards),
+          .shuffle = {.buffer_samples = 1000, .seed = 2},
+          .num_streams = 64,
+          .stream = 0,
+          .max_samples = 45};
+}
+
 /// The keys and checksums of a stream's samples.
 Strings read_stream(const io::Opener& opener, const Strings& shards) {
-  const StreamSpec spec{.shards = std::make_shared<const Strings>(shards),
-                        .shuffle = {.buffer_samples = 1000, .seed = 2},
-                        .num_streams = 64,
-                        .stream = 0,
-                        .max_samples = 45};
   FaultLedger ledger;
-  SampleStream stream(spec, opener, ledger);
+  SampleStream stream(spec_of(shards), opener, ledger);
   Strings found;
   for (Sample sample; stream.next(sample);)
     found.push_back(std::to_string(std::hash<std::string>{}(bytes_of_fields(sample))));
@@ -128,6 +133,7 @@ Strings read_stream(const io::Opener& opener, const Strings& shards) {
 // A megabyte each, so that 45 are more than a stream keeps; of a network nothing is set aside.
 TEST(SetAside, AStreamOverFilesGivesWhatOneOverANetworkDoes) {
   const TempDir dir;
+  if (io::is_in_network_file_system(dir.path())) GTEST_SKIP() << "files are on a network here";
   const std::string url = "http://host/a.tar";
   testing::MemoryOpener network;
   network.files[url] = numbered_shard(45, 1'000'000, 'a');
@@ -138,6 +144,42 @@ TEST(SetAside, AStreamOverFilesGivesWhatOneOverANetworkDoes) {
   EXPECT_EQ(found, read_stream(network, {url}));
   EXPECT_GT(disk.opens().at(dir / "a.tar"), 1) << "some were read again";
   EXPECT_LT(disk.opens().at(dir / "a.tar"), 20) << "and most were not";
+}
+
+// The buffer holds the whole set when its shard goes.
+TEST(SetAside, WhatCannotBeReadAgainObeysThePolicy) {
+  const TempDir dir;
+  if (io::is_in_network_file_system(dir.path())) GTEST_SKIP() << "files are on a network here";
+  const std::string shard = dir / "a.tar";
+  const std::string bytes = numbered_shard(45, 1'000'000, 'a');
+  const io::UrlOpener opener;
+  for (const OnFault on_fault : {OnFault::kSkip, OnFault::kFail}) {
+    testing::write_file(shard, bytes);
+    FaultLedger ledger({.on_fault = on_fault});
+    StreamSpec spec = spec_of({shard});
+    spec.max_samples = 0;
+    spec.passes = 1;
+    spec.num_streams = 1;
+    spec.shuffle.buffer_bytes = std::size_t{64} << 20;
+    SampleStream stream(spec, opener, ledger);
+    Sample sample;
+    ASSERT_TRUE(stream.next(sample));
+    std::filesystem::remove(shard);
+    const auto rest = [&] {
+      std::size_t given = 1;
+      while (stream.next(sample)) ++given;
+      return given;
+    };
+    if (on_fault == OnFault::kFail) {
+      EXPECT_EQ(code_of(rest), ErrorCode::kNotFound);
+      continue;
+    }
+    const std::size_t given = rest();
+    EXPECT_LT(given, 45U);
+    EXPECT_EQ(given + ledger.skipped(), 45U);
+    EXPECT_EQ(stream.position().lost, 45U - given);
+    EXPECT_EQ(stream.take_trail(), nullptr) << "which no position could follow";
+  }
 }
 
 }  // namespace

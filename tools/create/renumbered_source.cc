@@ -52,6 +52,7 @@ class RenumberedSource final : public SampleSource {
       : source_(std::move(source)),
         names_(std::move(names)),
         numbers_(new_numbers(source_->classes(), names_, names_from)) {
+    if (source_->size() == 0) return;  // which its user refuses
     wds::Sample first = source_->make(0);
     if (numbers_.empty() || label_of(first) == nullptr)
       throw Error(ErrorCode::kInvalidArgument,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -194,6 +195,13 @@ std::string manifest_path(const std::string& pattern) {
   return wds::set_file(wds::shard_name(pattern, 0), "manifest.json");
 }
 
+/// "a.tar", "a.tar.zst"; not what lies beside them, such as "a.tar.sha256".
+bool is_shard_name(const std::string& name) {
+  constexpr std::array kEnds = {".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"};
+  return !name.starts_with('.') &&
+         std::ranges::any_of(kEnds, [&](const char* end) { return name.ends_with(end); });
+}
+
 // Its number has another width, or begins elsewhere: the files of the set have the same names.
 void refuse_other_set(const io::Opener& opener, const std::string& pattern) {
   if (io::is_network_url(pattern) && !opener.can_list(pattern)) return;
@@ -201,9 +209,7 @@ void refuse_other_set(const io::Opener& opener, const std::string& pattern) {
   const std::string folder = pattern.substr(0, pattern.rfind('/') + 1);
   const std::string manifest = manifest_path(pattern);
   for_names_beside(opener, pattern, [&](const std::string& name) {
-    const bool is_shard = name.find(".tar") != name.npos && !name.starts_with('.') &&
-                          !name.ends_with(".json") && name.find(".tmp-") == name.npos;
-    if (!is_shard || wds::set_file(folder + name, "manifest.json") != manifest) return;
+    if (!is_shard_name(name) || wds::set_file(folder + name, "manifest.json") != manifest) return;
     const std::string digits = digits_between(name, around.first, around.second);
     if (!digits.empty() && wds::shard_name(pattern, std::stoull(digits)) == folder + name) return;
     throw Error(ErrorCode::kInvalidArgument,

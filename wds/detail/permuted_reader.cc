@@ -60,6 +60,7 @@ void PermutedReader::restore(const StreamPosition& position) {
   taken_ = position.samples_in;
   given_ = position.samples_out;
   lost_more_ = position.lost_more;
+  reported_ = damaged_so_far();
 }
 
 StreamPosition PermutedReader::position() const {
@@ -108,15 +109,18 @@ void PermutedReader::add(std::vector<std::optional<Sample>>& found, SampleBlock&
   block.trail = std::move(trail);
 }
 
-// Spread over a pass, so that what the ledger has seen at any time has the set's rate of faults.
-void PermutedReader::report_damaged() {
-  if (!selection_ || first_ > 0) return;
-  const auto& damaged = selection_->damaged();
+// The stream's share of them, spread over its first pass: what the ledgers of all processes have
+// seen at any time has the set's rate of faults.
+std::uint64_t PermutedReader::damaged_so_far() const {
+  if (!selection_) return 0;
+  const std::uint64_t own = share_of(selection_->damaged().size(), first_, step_);
   const std::uint64_t share = share_of(order_.size(), first_, step_);
-  const auto due = has_more() && share > 0
-                       ? (damaged.size() * std::min(taken_ + 1, share) + share - 1) / share
-                       : damaged.size();
-  for (; reported_ < due; ++reported_) ledger_.report(damaged[reported_].fault);
+  return taken_ >= share ? own : own * taken_ / share;
+}
+
+void PermutedReader::report_damaged() {
+  for (const std::uint64_t due = damaged_so_far(); reported_ < due; ++reported_)
+    ledger_.report(selection_->damaged()[first_ + reported_ * step_].fault);
 }
 
 bool PermutedReader::next(SampleBlock& block) {

@@ -31,6 +31,7 @@ class PermutedReader {
   std::uint64_t place_of(std::uint64_t drawn) const;
   bool has_more() const;
   void add(std::vector<std::optional<Sample>>& found, SampleBlock& block);
+  std::uint64_t damaged_so_far() const;
   void report_damaged();
 
   SampleAccess access_;
@@ -48,8 +49,8 @@ class PermutedReader {
   std::uint64_t pass_ = 0;  // of order_
   std::uint64_t taken_ = 0;
   std::uint64_t given_ = 0;
-  std::size_t reported_ = 0;  // of the selection's damaged samples
-  std::uint64_t barren_ = 0;  // numbers since the last sample
+  std::uint64_t reported_ = 0;  // of the stream's share of the selection's damaged samples
+  std::uint64_t barren_ = 0;    // numbers since the last sample
   bool ended_ = false;
   bool lost_more_ = false;  // by OnFault::kStop
 };

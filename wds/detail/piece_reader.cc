@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/file_system.h"
 #include "io/local_path.h"
 #include "wds/parquet_shard.h"
 #include "wds/sample_counts.h"
@@ -58,6 +59,12 @@ void PieceReader::count_refetched() {
   shared_->ledger.count_refetched(piece_.url, all - std::exchange(refetched_, all));
 }
 
+/// Whether its parts can be read again for what reading a disk's cache costs.
+bool PieceReader::is_on_disk(const std::string& url) {
+  const auto path = io::local_path(url);
+  return path && !io::is_read_once(url) && !io::is_in_network_file_system(*path);
+}
+
 bool PieceReader::seeks_index(const Shared& shared, const ShardPiece& piece) {
   const bool sought = piece.cut() && !piece.scan;
   return shared.spec.indexed || sought || shared.ledger.policy().require_index;
@@ -83,7 +90,7 @@ void PieceReader::open() {
     joiner_.emplace(*spec.found.joins, piece_.url, shared_->opener, spec.shard, &shared_->ledger);
   const io::Opener& opener = ahead_ ? *ahead_ : shared_->opener;
   reader_.emplace(opener, piece_.url, options);
-  on_disk_ = !by_row_ && !io::is_network_url(piece_.url) && !io::is_read_once(piece_.url);
+  on_disk_ = !by_row_ && is_on_disk(piece_.url);
 }
 
 // From afar, a shard that is read from its beginning is asked for together with its index.

@@ -63,6 +63,7 @@ class PieceReader {
   std::uint64_t position() const { return reader_ ? reader_->position() : start_offset_; }
 
  private:
+  static bool is_on_disk(const std::string& url);
   static bool seeks_index(const Shared& shared, const ShardPiece& piece);
   void open();
   void open_ahead();

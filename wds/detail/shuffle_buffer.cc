@@ -13,9 +13,13 @@ namespace {
 constexpr std::size_t kMemoryBytes = std::size_t{512} << 20;
 constexpr std::size_t kLeastMemoryBytes = std::size_t{32} << 20;
 
-// A mix divides a buffer's bytes between its sets, and so its memory.
+// A mix divides a buffer's bytes between its sets, and so its memory. Who asks for more than the
+// usual buffer has the memory for it.
 std::size_t memory_of(const StreamSpec& spec) {
-  const auto streams = static_cast<std::size_t>(std::max(1, spec.num_streams));
+  if (spec.shuffle.buffer_bytes > ShuffleOptions().buffer_bytes)
+    return static_cast<std::size_t>(spec.shuffle.buffer_bytes);
+  const auto streams =
+      static_cast<std::size_t>(std::max(1, spec.num_streams / std::max(1, spec.processes)));
   const auto half = static_cast<std::size_t>(spec.shuffle.buffer_bytes / 2);
   return std::max(kLeastMemoryBytes, std::min(kMemoryBytes / streams, half));
 }
