@@ -166,9 +166,13 @@ class EvalCommand final : public Command {
               "--pictures are of masks and depths");
       return saved.text();
     }));
-    for (const std::string& option : run.give({"precision", "views"}, *app_))
-      log.info(option + ", as the run has it");
-    return at_size(run.choice(), log);
+    ModelChoice choice;
+    trainer::all_do(cluster, [&] {
+      for (const std::string& option : run.give({"precision", "views"}, *app_))
+        log.info(option + ", as the run has it");
+      choice = at_size(run.choice(), log);
+    });
+    return choice;
   }
 
   /// A class has the number that it has in the model.

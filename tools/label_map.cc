@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -78,13 +79,16 @@ std::vector<std::string> read_label_map(const io::Opener& opener,
                    .names = read_label_map(opener, shard)};
       },
       [&](Map map) {
-        const std::size_t both = std::min(all.names.size(), map.names.size());
-        for (std::size_t label = 0; label < both; ++label)
-          if (all.names[label] != map.names[label])
+        std::map<std::string_view, std::size_t> labels;
+        for (std::size_t label = 0; label < all.names.size(); ++label)
+          labels.emplace(all.names[label], label);
+        for (std::size_t label = 0; label < map.names.size(); ++label)
+          if (const auto known = labels.find(map.names[label]);
+              known != labels.end() && known->second != label)
             throw Error(ErrorCode::kInvalidArgument,
-                        fmt::format("label {} is {} in {}, and {} in {}: create sets that are used "
+                        fmt::format("{} is label {} in {}, and {} in {}: create sets that are used "
                                     "together with the same --label-map",
-                                    label, all.names[label], all.url, map.names[label], map.url));
+                                    map.names[label], known->second, all.url, label, map.url));
         if (map.names.size() > all.names.size()) all = std::move(map);
       });
   return all.names;

@@ -20,9 +20,9 @@ std::vector<std::string> read_names(const io::Opener& opener, const std::string&
 
 /// The set's class names; empty if there is no map. Throws: Io if it cannot be read.
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard);
-/// The class names of the sets that `shards` are of, 64 at most, as far as they have maps. `known`: names
-/// that they must have, from `known_from`, a model's. Throws: InvalidArgument where a label is one
-/// class in one set and another in the other; as above.
+/// The class names of the sets that `shards` are of, 64 at most, as far as they have maps. `known`:
+/// names that they must agree with, from `known_from`, a model's. Throws: InvalidArgument for a
+/// class that has one label in one set and another in the other; as above.
 std::vector<std::string> read_label_map(const io::Opener& opener,
                                         std::span<const std::string> shards,
                                         std::vector<std::string> known = {},

@@ -498,7 +498,7 @@ class TrainCommand final : public Command {
 
   /// Of the run that is resumed; nullopt if there is none, or it does not say.
   std::optional<ModelChoice> choice_before() const {
-    constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+    constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 28;
     const std::string& resume = run_folder_.resume;
     if (resume.empty()) return {};
     const auto opener = read_.network.opener();
@@ -527,13 +527,15 @@ class TrainCommand final : public Command {
     ImageOptions& images = choice_.images;
     if (app_->get_option("--interpolation")->count() == 0)
       images.interpolation = before.images.interpolation;
-    if (app_->get_option("--fit")->count() > 0 || !same_task) return;
-    if (images.fit != before.images.fit)
-      context.log.info("--fit " + before.images.fit + ", as the run has it");
-    images.fit = before.images.fit;
+    if (!same_task) return;
     if (app_->get_option("--eval-resize")->count() == 0)
       images.eval_resize = before.images.eval_resize;
     if (app_->get_option("--val-size")->count() == 0) images.eval_size = before.images.eval_size;
+    check_val_size();
+    if (app_->get_option("--fit")->count() > 0) return;
+    if (images.fit != before.images.fit)
+      context.log.info("--fit " + before.images.fit + ", as the run has it");
+    images.fit = before.images.fit;
   }
 
   /// A dry run takes more outputs than it needs rather than read every label.

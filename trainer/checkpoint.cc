@@ -236,8 +236,10 @@ void recover_checkpoints(const std::string& folder, const Log& log) {
 
 std::string find_newest_checkpoint(const std::string& folder, const Log& log,
                                    const io::Opener& opener) {
+  // One without its manifest was never finished.
   const auto skip = [&](const Error& error) {
-    log.warn("checkpoint skipped: " + std::string(error.what()));
+    const std::string line = "checkpoint skipped: " + std::string(error.what());
+    error.code() == ErrorCode::kNotFound ? log.info(line) : log.warn(line);
   };
   std::string newest;
   std::tuple<std::int64_t, std::int64_t> most{-1, -1};

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import numbers
+import os
 from typing import Any, ClassVar
 
 from millrace.transforms import Transform
@@ -54,8 +56,12 @@ def text_of(value: object) -> str:
         return _enclosed("{}", value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(text_of, value))}]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str | os.PathLike):
+        return json.dumps(os.fspath(value), ensure_ascii=False)
+    if isinstance(value, numbers.Integral):  # NumPy's, too
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
     return repr(value)
 
 

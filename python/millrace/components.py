@@ -77,13 +77,19 @@ def _classes_of(path: str) -> dict[str, type[Component]]:
 
 
 def __getattr__(name: str) -> type[Component]:
-    if name.startswith("_"):
+    if not name[:1].isupper():  # the program is not asked for what pickle and inspect look for
         raise AttributeError(name)
-    classes = _classes_of(program())
+    try:
+        classes = _classes_of(program())
+    except (OSError, RuntimeError) as error:
+        raise AttributeError(str(error)) from error
     if name not in classes:
         raise AttributeError(f"there is no {name}; there are {', '.join(classes)}")
     return classes[name]
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_classes_of(program())]
+    try:
+        return [*__all__, *_classes_of(program())]
+    except (OSError, RuntimeError):
+        return __all__

@@ -44,7 +44,7 @@ def program() -> str:
 
 def _words_of_list(option: str, values: Sequence[Any]) -> list[str]:
     """Numbers are one list, as the program's list of devices is; each text is a value."""
-    if all(isinstance(value, numbers.Real) for value in values):
+    if values and all(isinstance(value, numbers.Real) for value in values):
         return [f"{option}=[{','.join(map(str, values))}]"]
     return [f"{option}={value}" for value in values]
 
@@ -61,8 +61,9 @@ def words_of(options: dict[str, Any]) -> list[str]:
             words.append(option)
         elif is_call(value):
             words.append(f"{option}={text_of(value)}")
-        elif isinstance(value, list | tuple) and value and all(map(is_call, value)):
-            words.append(f"{option}={', '.join(map(text_of, value))}")
+        elif isinstance(value, list | tuple) and any(map(is_call, value)):
+            calls = (text_of(one) if is_call(one) else str(one) for one in value)
+            words.append(f"{option}={', '.join(calls)}")
         elif isinstance(value, list | tuple):
             words += _words_of_list(option, value)
         else:

@@ -28,7 +28,7 @@ class LimitedFeed final : public WrappedFeed {
   }
   std::int64_t steps_per_epoch() const override {
     const std::int64_t steps = WrappedFeed::steps_per_epoch();
-    return limit_ == 0 || steps == 0 ? std::max(steps, limit_) : std::min(steps, limit_);
+    return limit_ == 0 ? steps : std::min(steps, limit_);  // 0: unknown
   }
 
  private:

@@ -45,6 +45,7 @@ InputOptions validation_input(const RunInputOptions& options) {
 pipeline::PipelineOptions start_options(pipeline::PipelineOptions options,
                                         const RunInputOptions& run) {
   ImageOptions images = run.choice.images;
+  if (images.has_eval_size()) images.eval_resize = 0;  // which is that size's
   images.eval_size = {};
   for (pipeline::FieldSpec& field : options.fields)
     if (auto* image = std::get_if<pipeline::ImageField>(&field))

@@ -57,11 +57,12 @@ class PjrtBackend final : public Backend {
     return values;
   }
 
-  /// The one whose replicas share these weights.
+  /// The one whose replicas share these weights and the model: evaluations may have one of their
+  /// own.
   std::shared_ptr<ReplicaTeam> team_of(const ReplicaSetup& setup) {
     const std::scoped_lock lock(mutex_);
     std::erase_if(teams_, [](const auto& one) { return one.second.expired(); });
-    auto& known = teams_[setup.weights.buffer()];
+    auto& known = teams_[{setup.weights.buffer(), &setup.model}];
     auto team = known.lock();
     if (team != nullptr) return team;
     team = std::make_shared<ReplicaTeam>(ProgramsSetup{.client = client_,
@@ -80,7 +81,7 @@ class PjrtBackend final : public Backend {
   std::shared_ptr<const device::pjrt::Client> client_;
   PjrtBackendOptions options_;
   std::mutex mutex_;
-  std::map<BufferHandle, std::weak_ptr<ReplicaTeam>> teams_;
+  std::map<std::pair<BufferHandle, const Model*>, std::weak_ptr<ReplicaTeam>> teams_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "trainer/detail/loop/start_filters.h"
 #include "trainer/detail/store/checkpoint_folder.h"
 #include "trainer/log_lines.h"
+#include "trainer/meter.h"
 
 namespace millrace::trainer::detail {
 

@@ -10,6 +10,7 @@
 
 #include "io/base/error.h"
 #include "trainer/detail/loop/feed_pass.h"
+#include "trainer/meter.h"
 
 namespace millrace::trainer::detail {
 namespace {

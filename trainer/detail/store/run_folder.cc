@@ -80,6 +80,20 @@ void move_earlier_run(const std::string& folder, const Log& log) {
   log.info(fmt::format("the earlier run's files are in {} now: {}", place, fmt::join(names, ", ")));
 }
 
+bool has_checkpoint(const std::string& folder, const io::Opener& opener) {
+  const std::string place = folder + "/" + kCheckpoints;
+  const std::string manifest = std::string("/") + kManifestName;
+  if (io::is_network_url(folder))
+    return std::ranges::any_of(
+        opener.list(place + "/", {.recursive = true}),
+        [&](const io::ListedObject& object) { return object.url.ends_with(manifest); });
+  std::error_code ignored;
+  const fs::directory_iterator entries(place, ignored);
+  return std::any_of(begin(entries), end(entries), [&](const fs::directory_entry& entry) {
+    return fs::exists(entry.path().string() + manifest, ignored);
+  });
+}
+
 /// The objects of an earlier run, manifests first: what is left of a checkpoint is then none.
 std::vector<std::string> objects_of_run(const std::string& folder, const io::Opener& opener,
                                         const std::stop_token& stop) {
@@ -105,8 +119,10 @@ void remove_earlier_run(const std::string& folder, const io::Opener& opener, con
 
 }  // namespace
 
+// Files of these names alone may be anybody's.
 void set_earlier_run_aside(const std::string& folder, const io::Opener& opener, const Log& log,
                            const std::stop_token& stop) {
+  if (!has_metrics(folder, opener) && !has_checkpoint(folder, opener)) return;
   if (io::is_network_url(folder)) return remove_earlier_run(folder, opener, log, stop);
   move_earlier_run(folder, log);
 }
