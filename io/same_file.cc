@@ -1,9 +1,9 @@
 #include "io/same_file.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 
@@ -35,14 +35,8 @@ std::string file_identity(const std::string& url) {
     return std::filesystem::absolute(*path).lexically_normal().string();
   if (!S_ISREG(status.st_mode)) return *path;
   // Some file systems of networks give one number to several files.
-  std::string text = "file";
-  for (const auto part :
-       {static_cast<std::uintmax_t>(status.st_dev), static_cast<std::uintmax_t>(status.st_ino),
-        static_cast<std::uintmax_t>(status.st_size),
-        static_cast<std::uintmax_t>(status.st_mtim.tv_sec),
-        static_cast<std::uintmax_t>(status.st_mtim.tv_nsec)})
-    text += " " + std::to_string(part);
-  return text;
+  return fmt::format("file {} {} {} {}.{:09}", status.st_dev, status.st_ino, status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 }  // namespace millrace::io
