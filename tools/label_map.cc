@@ -83,12 +83,12 @@ std::vector<std::string> read_label_map(const io::Opener& opener,
         for (std::size_t label = 0; label < all.names.size(); ++label)
           labels.emplace(all.names[label], label);
         for (std::size_t label = 0; label < map.names.size(); ++label)
-          if (const auto known = labels.find(map.names[label]);
-              known != labels.end() && known->second != label)
+          if (const auto found = labels.find(map.names[label]);
+              found != labels.end() && found->second != label)
             throw Error(ErrorCode::kInvalidArgument,
                         fmt::format("{} is label {} in {}, and {} in {}: create sets that are used "
                                     "together with the same --label-map",
-                                    map.names[label], known->second, all.url, label, map.url));
+                                    map.names[label], found->second, all.url, label, map.url));
         if (map.names.size() > all.names.size()) all = std::move(map);
       });
   return all.names;
