@@ -58,16 +58,15 @@ start 2 "$millrace" stats 'in/x.tar' --limit 3 2>/dev/null && fail "--limit is n
 # One that fails ends the others, whose shares would take minutes, and leaves no file in the way of the next try.
 mkdir long || exit 1
 "$millrace" create long/whole-%06d.tar --synthetic classes --count 2000 --size 28 --no-index 2>/dev/null >&2
-for ((shard = 100; shard < 400; ++shard)); do
-  ln -s whole-000000.tar "long/t-000$shard.tar"
+for ((shard = 100; shard < 150; ++shard)); do
+  cp long/whole-000000.tar "long/t-000$shard.tar"
 done
-rm long/t-000250.tar
-head -c 3000 long/whole-000000.tar >long/t-000250.tar
+head -c 3000 long/whole-000000.tar >long/t-000125.tar
 status=0
-output=$(start 2 timeout -s KILL 60 "$millrace" predict --checkpoint run 'long/t-{000100..000399}.tar' --no-scan \
+output=$(start 2 timeout -s KILL 60 "$millrace" predict --checkpoint run 'long/t-{000100..000149}.tar' --no-scan --batch-size 1 \
   -o long/rows.csv 2>&1) || status=$?
 ((status == 1)) || fail "predict of a damaged shard: status $status: $output"
-(($(grep -c "t-000250.tar" <<<"$output") == 1)) || fail "predict of a damaged shard: $output"
+(($(grep -c "t-000125.tar" <<<"$output") == 1)) || fail "predict of a damaged shard: $output"
 for part in long/rows*; do
   [[ ! -e $part ]] || fail "predict of a damaged shard left $part"
 done

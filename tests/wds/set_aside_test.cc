@@ -112,7 +112,7 @@ TEST(SetAside, AShardThatChangedMeanwhileIsAFault) {
   EXPECT_EQ(code_of([&] { detail::read_again(sample, left, opener, {}); }), ErrorCode::kCorrupt);
 }
 
-StreamSpec spec_of(const Strings& shards) {
+StreamSpec buffered_stream(const Strings& shards) {
   return {.shards = std::make_shared<const Strings>(shards),
           .shuffle = {.buffer_samples = 1000, .seed = 2},
           .num_streams = 64,
@@ -123,7 +123,7 @@ StreamSpec spec_of(const Strings& shards) {
 /// The keys and checksums of a stream's samples.
 Strings read_stream(const io::Opener& opener, const Strings& shards) {
   FaultLedger ledger;
-  SampleStream stream(spec_of(shards), opener, ledger);
+  SampleStream stream(buffered_stream(shards), opener, ledger);
   Strings found;
   for (Sample sample; stream.next(sample);)
     found.push_back(std::to_string(std::hash<std::string>{}(bytes_of_fields(sample))));
@@ -156,7 +156,7 @@ TEST(SetAside, WhatCannotBeReadAgainObeysThePolicy) {
   for (const OnFault on_fault : {OnFault::kSkip, OnFault::kFail}) {
     testing::write_file(shard, bytes);
     FaultLedger ledger({.on_fault = on_fault});
-    StreamSpec spec = spec_of({shard});
+    StreamSpec spec = buffered_stream({shard});
     spec.max_samples = 0;
     spec.passes = 1;
     spec.num_streams = 1;

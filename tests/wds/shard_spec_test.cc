@@ -190,7 +190,7 @@ TEST(ShardSpec, APathWithAWildCardIsWhatItMatches) {
   EXPECT_EQ(expand_shards(url), (Strings{dir / "a-0.tar", dir / "a-1.tar"}));
 }
 
-// What cannot be read may hold shards. A link to itself is closed to root, too.
+// What cannot be read may hold shards. A name that is too long is closed to root, too.
 TEST(ShardSpec, AFolderThatCannotBeListedIsAFault) {
   const TempDir dir;
   write_file(dir / "a/t.tar", "");
@@ -198,8 +198,8 @@ TEST(ShardSpec, AFolderThatCannotBeListedIsAFault) {
   write_file(dir / "a/t.tar.tmp-1", "");
   write_file(dir / "file", "");
   EXPECT_EQ(expand_shards(dir / "*/*.tar"), (Strings{dir / "a/t.tar", dir / "a/t.tmp-1.tar"}));
-  std::filesystem::create_symlink("loop", dir / "loop");
-  EXPECT_EQ(code_of([&] { expand_shards(dir / "*/*.tar"); }), ErrorCode::kIo);
+  EXPECT_EQ(code_of([&] { expand_shards(dir / (std::string(300, 'x') + "/*.tar")); }),
+            ErrorCode::kIo);
 }
 
 TEST(ShardSpec, ATildeIsAHomeFolder) {
