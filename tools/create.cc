@@ -39,7 +39,7 @@ class CreateCommand final : public Command {
  public:
   std::string name() const override { return "create"; }
   std::string summary() const override {
-    return "Writes shards from folders, tables, Parquet, COCO, synthetic data ...";
+    return "Writes shards from folders, tables, Parquet, COCO or synthetic data";
   }
   std::string example() const override {
     return "  millrace create 'out/train-%06d.tar' --from-folder photos --shuffle-seed 1 "

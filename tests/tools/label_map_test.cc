@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class LabelMaps : public ::testing::Test {
  protected:
   LabelMaps() {
-    const auto made = millrace({"create", dir_ / "some-000000.tar", "--synthetic", "classes",
+    const auto made = millrace({"create", dir_ / "some-%06d.tar", "--synthetic", "classes",
                                 "--count", "2", "--size", "28", "--format", "jpg", "--no-index"});
     EXPECT_EQ(made.status, 0) << made.err;
     picture_ = millrace({"cat", dir_ / "some-000000.tar", "00000000.jpg"}).out;
