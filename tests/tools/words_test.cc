@@ -267,7 +267,7 @@ TEST(RecipeName, IsFoundByItsName) {
     EXPECT_THAT(result.err, HasSubstr("resnet18: "));
   }
   EXPECT_THAT(millrace({"train", "--help"}).out,
-              AllOf(HasSubstr(" cifar10-resnet18,"), HasSubstr(" unet-mask-depth\n")));
+              AllOf(HasSubstr(" cifar10-resnet18,"), HasSubstr("unet-mask-depth\n")));
 }
 
 TEST(RecipeName, IsFoundFromAnInstalledProgram) {

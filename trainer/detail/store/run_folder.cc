@@ -103,8 +103,9 @@ std::vector<std::string> objects_of_run(const std::string& folder, const io::Ope
     const std::string_view name = std::string_view(object.url).substr(folder.size() + 1);
     if (is_runs_own(name.substr(0, name.find('/')))) urls.push_back(object.url);
   }
-  std::ranges::stable_partition(
-      urls, [](const std::string& url) { return url.ends_with(std::string("/") + kManifestName); });
+  std::stable_partition(urls.begin(), urls.end(), [](const std::string& url) {
+    return url.ends_with(std::string("/") + kManifestName);
+  });
   return urls;
 }
 
