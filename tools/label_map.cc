@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <map>
 #include <set>
 #include <span>
@@ -11,9 +13,9 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/base/threads.h"
 #include "io/byte_sink.h"
 #include "tools/output_place.h"
-#include "tools/per_shard.h"
 #include "wds/set_file.h"
 
 namespace millrace::tools {
@@ -63,6 +65,31 @@ std::vector<std::string> read_label_map(const io::Opener& opener, const std::str
   }
 }
 
+namespace {
+
+/// Of each shard's set; some at a time, since they may be far away.
+std::vector<std::vector<std::string>> read_label_maps(const io::Opener& opener,
+                                                      std::span<const std::string> shards) {
+  constexpr std::size_t kAtOnce = 16;
+  std::vector<std::vector<std::string>> maps(shards.size());
+  std::vector<std::exception_ptr> failures(shards.size());
+  std::atomic<std::size_t> next{0};
+  run_on_threads(std::min(kAtOnce, shards.size()), [&] {
+    for (std::size_t i = next++; i < shards.size(); i = next++) {
+      try {
+        maps[i] = read_label_map(opener, shards[i]);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  });
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return maps;
+}
+
+}  // namespace
+
 std::vector<std::string> read_label_map(const io::Opener& opener,
                                         std::span<const std::string> shards,
                                         std::vector<std::string> known, std::string known_from) {
@@ -70,27 +97,23 @@ std::vector<std::string> read_label_map(const io::Opener& opener,
     std::string url;
     std::vector<std::string> names;
   };
-  constexpr int kAtOnce = 16;
   Map all{.url = std::move(known_from), .names = std::move(known)};
-  per_shard<Map>(
-      {.shards = one_of_each_set(shards), .threads = kAtOnce},
-      [&](const std::string& shard) {
-        return Map{.url = io::printable_url(label_map_url(shard)),
-                   .names = read_label_map(opener, shard)};
-      },
-      [&](Map map) {
-        std::map<std::string_view, std::size_t> labels;
-        for (std::size_t label = 0; label < all.names.size(); ++label)
-          labels.emplace(all.names[label], label);
-        for (std::size_t label = 0; label < map.names.size(); ++label)
-          if (const auto found = labels.find(map.names[label]);
-              found != labels.end() && found->second != label)
-            throw Error(ErrorCode::kInvalidArgument,
-                        fmt::format("{} is label {} in {}, and {} in {}: create sets that are used "
-                                    "together with the same --label-map",
-                                    map.names[label], found->second, all.url, label, map.url));
-        if (map.names.size() > all.names.size()) all = std::move(map);
-      });
+  const std::vector<std::string> sets = one_of_each_set(shards);
+  std::vector<std::vector<std::string>> found = read_label_maps(opener, sets);
+  for (std::size_t set = 0; set < sets.size(); ++set) {
+    Map map{.url = io::printable_url(label_map_url(sets[set])), .names = std::move(found[set])};
+    std::map<std::string_view, std::size_t> labels;
+    for (std::size_t label = 0; label < all.names.size(); ++label)
+      labels.emplace(all.names[label], label);
+    for (std::size_t label = 0; label < map.names.size(); ++label)
+      if (const auto same = labels.find(map.names[label]);
+          same != labels.end() && same->second != label)
+        throw Error(ErrorCode::kInvalidArgument,
+                    fmt::format("{} is label {} in {}, and {} in {}: create sets that are used "
+                                "together with the same --label-map",
+                                map.names[label], same->second, all.url, label, map.url));
+    if (map.names.size() > all.names.size()) all = std::move(map);
+  }
   return all.names;
 }
 

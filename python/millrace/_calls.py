@@ -51,7 +51,7 @@ def text_of(value: object) -> str:
     if isinstance(value, Component):
         return value._word + _enclosed("()", value._given)
     if isinstance(value, Transform):
-        return str(value._call)
+        return str(value._call)  # type: ignore[attr-defined]
     if isinstance(value, dict):
         return _enclosed("{}", value)
     if isinstance(value, list | tuple):
