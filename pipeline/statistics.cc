@@ -145,8 +145,8 @@ Statistics Statistics::since(const Statistics& earlier) const {
 
 std::string Statistics::to_text() const {
   std::string text;
-  for (const StageStatistics& stage : stages)
-    text += stage_line(stage, widest(stages), seconds(elapsed));
+  const std::size_t width = widest(stages);
+  for (const StageStatistics& stage : stages) text += stage_line(stage, width, seconds(elapsed));
   if (untidy > 0)
     text += fmt::format("{} samples have untidy images, which were decoded (verify names them)\n",
                         untidy);
