@@ -108,16 +108,6 @@ std::vector<std::string> folders_in(const std::string& folder) {
   return paths;
 }
 
-/// The mark of the run that wrote the checkpoint at `path`, by its manifest; empty if none says.
-std::string run_of(const std::string& path, const io::Opener& opener) {
-  try {
-    return detail::FolderReader(path, opener).manifest().run;
-  } catch (const Error& error) {
-    if (cannot_be_seen(error) || error.code() == ErrorCode::kCorrupt) return {};
-    throw;
-  }
-}
-
 /// Throws: InvalidArgument for another run's than `run`; empty: any.
 void check_run(const TrainState& state, const std::string& run, const std::string& path) {
   if (run.empty() || state.run.empty() || state.run == run) return;
@@ -234,17 +224,28 @@ void recover_checkpoints(const std::string& folder, const Log& log) {
   if (!io::is_network_url(folder)) detail::recover_folders(folder, log);
 }
 
-std::string find_newest_checkpoint(const std::string& folder, const Log& log,
-                                   const io::Opener& opener) {
-  // One without its manifest was never finished.
+std::string checkpoint_run(const std::string& path, const io::Opener& opener) {
+  try {
+    return detail::FolderReader(path, opener).manifest().run;
+  } catch (const Error& error) {
+    if (cannot_be_seen(error) || error.code() == ErrorCode::kCorrupt) return {};
+    throw;
+  }
+}
+
+NewestCheckpoint find_newest_checkpoint(const std::string& folder, const Log& log,
+                                        const io::Opener& opener) {
+  NewestCheckpoint newest;
   const auto skip = [&](const Error& error) {
     const std::string line = "checkpoint skipped: " + std::string(error.what());
-    error.code() == ErrorCode::kNotFound ? log.info(line) : log.warn(line);
+    // One without its manifest was never finished.
+    if (error.code() == ErrorCode::kNotFound) return log.info(line);
+    log.warn(line);
+    newest.skipped.push_back(error);
   };
-  std::string newest;
   std::tuple<std::int64_t, std::int64_t> most{-1, -1};
   const bool is_stored = io::is_network_url(folder);
-  const std::string run = run_of(folder + "/last", opener);
+  const std::string run = checkpoint_run(folder + "/last", opener);
   for (const std::string& path :
        is_stored ? detail::whole_stored_folders(opener, folder, skip) : folders_in(folder)) {
     try {
@@ -253,7 +254,7 @@ std::string find_newest_checkpoint(const std::string& folder, const Log& log,
       // At equal steps `last`, which includes the evaluation after them, sorts after `best`.
       const std::tuple steps{state.global_step, state.epoch};
       if (steps >= most) {
-        newest = path;
+        newest.path = path;
         most = steps;
       }
     } catch (const Error& error) {

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/error.h"
 #include "io/base/log.h"
 #include "io/opener.h"
 #include "pipeline/data_identity.h"
@@ -129,11 +130,21 @@ std::string find_checkpoint(const std::string& path, const std::string& name,
 /// `folder`. Throws: Io.
 void recover_checkpoints(const std::string& folder, const Log& log);
 
+/// The mark of the run that wrote the checkpoint at `path` (TrainState::run), by its manifest
+/// alone; empty if none says. Throws: network faults.
+std::string checkpoint_run(const std::string& path, const io::Opener& opener = io::UrlOpener());
+
+/// What find_newest_checkpoint() has found.
+struct NewestCheckpoint {
+  std::string path = {};            ///< empty: there is none
+  std::vector<Error> skipped = {};  ///< why the others that were finished are of no use
+};
+
 /// The intact checkpoint in `folder`, which may be a store's url, with the most steps (`--resume
-/// auto`); empty if there is none. Damaged or incomplete ones, and those of another run than that
-/// of `last`, are skipped with a warning in `log`; in a store files' sizes are compared. Throws:
-/// network faults.
-std::string find_newest_checkpoint(const std::string& folder, const Log& log,
-                                   const io::Opener& opener = io::UrlOpener());
+/// auto`). Damaged or incomplete ones, and those of another run than that of `last`, are skipped
+/// with a warning in `log`, those that were never finished with a line; in a store files' sizes are
+/// compared. Throws: network faults.
+NewestCheckpoint find_newest_checkpoint(const std::string& folder, const Log& log,
+                                        const io::Opener& opener = io::UrlOpener());
 
 }  // namespace millrace::trainer

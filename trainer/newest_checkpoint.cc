@@ -60,7 +60,7 @@ bool has_same_files(const std::string& path, const detail::CheckpointManifest& m
 }
 
 Newest newest_in(const std::string& folder, const Log& log) {
-  const std::string path = find_newest_checkpoint(folder, log);
+  const std::string path = find_newest_checkpoint(folder, log).path;
   if (path.empty()) return {.host = host_name()};
   return {.name = std::filesystem::path(path).filename().string(),
           .host = host_name(),

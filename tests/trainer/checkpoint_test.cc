@@ -123,10 +123,14 @@ TEST(Checkpoint, AnIncompleteOneIsPassedOverWithALine) {
   save_checkpoint(folder.path(), "best", state_at(10), model.tensors());
   save_checkpoint(folder.path(), "last", state_at(20), model.tensors());
   fs::resize_file(folder / "last/optimizer.safetensors", 20);
+  fs::create_directories(folder / "epoch-0001");  // never finished
   const Log log = Log::to_file(folder / "log");
-  EXPECT_EQ(folder / "best", find_newest_checkpoint(folder.path(), log));
+  const NewestCheckpoint newest = find_newest_checkpoint(folder.path(), log);
+  EXPECT_EQ(folder / "best", newest.path);
+  ASSERT_EQ(newest.skipped.size(), 1U);
+  EXPECT_THAT(newest.skipped[0].what(), HasSubstr("optimizer.safetensors"));
   EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("skipped"));
-  EXPECT_EQ("", find_newest_checkpoint(folder / "nowhere", log));
+  EXPECT_EQ("", find_newest_checkpoint(folder / "nowhere", log).path);
 }
 
 TEST(Checkpoint, TheNewestIsOfTheRunOfLast) {
@@ -141,10 +145,12 @@ TEST(Checkpoint, TheNewestIsOfTheRunOfLast) {
   save("epoch-0002", 30, "b");
   save("last", 20, "b");
   const Log log = Log::to_file(folder / "log");
-  EXPECT_EQ(folder / "epoch-0002", find_newest_checkpoint(folder.path(), log));
+  EXPECT_EQ("b", checkpoint_run(folder / "last"));
+  EXPECT_EQ("", checkpoint_run(folder / "nowhere"));
+  EXPECT_EQ(folder / "epoch-0002", find_newest_checkpoint(folder.path(), log).path);
   EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("another run"));
   save("best", 40, "");
-  EXPECT_EQ(folder / "best", find_newest_checkpoint(folder.path(), log)) << "no run is named";
+  EXPECT_EQ(folder / "best", find_newest_checkpoint(folder.path(), log).path) << "no run is named";
 }
 
 TEST(Checkpoint, OneSwappedOutIsFoundUnderItsPreviousName) {
@@ -154,7 +160,7 @@ TEST(Checkpoint, OneSwappedOutIsFoundUnderItsPreviousName) {
   fs::rename(folder / "last", folder / "last.previous");
   fs::create_directories(folder / ".last.tmp");
   EXPECT_EQ(20, load_checkpoint(folder / "last", "linear", model.tensors()).global_step);
-  EXPECT_EQ(folder / "last.previous", find_newest_checkpoint(folder.path(), Log()));
+  EXPECT_EQ(folder / "last.previous", find_newest_checkpoint(folder.path(), Log()).path);
   save_checkpoint(folder.path(), "last", state_at(30), model.tensors());
   EXPECT_EQ(30, load_checkpoint(folder / "last", "linear", model.tensors()).global_step);
   EXPECT_FALSE(fs::exists(folder / "last.previous"));

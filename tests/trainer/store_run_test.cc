@@ -241,7 +241,7 @@ TEST(StoreCheckpoint, ThatIsInterruptedLeavesTheOldOneOrTheNewOneWhole) {
     }
     EXPECT_TRUE(loaded() == before || loaded() == value) << steps;
     EXPECT_TRUE(!done || loaded() == value) << steps;
-    EXPECT_EQ(find_newest_checkpoint("mem://b/c", {}, *opener), "mem://b/c/last") << steps;
+    EXPECT_EQ(find_newest_checkpoint("mem://b/c", {}, *opener).path, "mem://b/c/last") << steps;
     before = loaded();
   }
   save(0);
@@ -345,7 +345,7 @@ TEST(StoreCheckpoint, WithAnObjectMissingOrCutShortIsNotTheNewest) {
   MemoryStore store;
   LinearRun({}).run(options_at(kRun, store));
   const auto newest = [&] {
-    return find_newest_checkpoint(std::string(kRun) + "/checkpoints", {}, *store.opener());
+    return find_newest_checkpoint(std::string(kRun) + "/checkpoints", {}, *store.opener()).path;
   };
   ASSERT_EQ(newest(), kLast);
   const auto manifest =

@@ -65,16 +65,6 @@ std::string folder_of_auto(const std::string& run_dir) {
   return run_dir.substr(0, run_dir.size() - kInFolder.size());
 }
 
-/// The mark of the run that wrote the checkpoint; empty if it cannot be told.
-std::string run_of(const std::string& checkpoint, const io::Opener& opener) {
-  try {
-    return trainer::read_checkpoint_state(checkpoint, opener).run;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled) throw;
-    return {};
-  }
-}
-
 /// A clock's time of nanoseconds holds no more than 292 years: longer ones never pass either.
 std::chrono::seconds whole_seconds(double minutes) {
   constexpr double kMaxSeconds = 100.0 * 365 * 24 * 3600;
@@ -239,8 +229,9 @@ bool RunFolderOptions::holds_run(const io::Opener& opener) const {
 void RunFolderOptions::meet_own(const io::Opener& opener) const {
   const std::string there = trainer::find_checkpoint(run_dir, "last", opener);
   if (!trainer::is_checkpoint(there, opener)) return;
-  const std::string run = run_of(there, opener);
-  const std::string continued = run_of(trainer::find_checkpoint(resume, "last", opener), opener);
+  const std::string run = trainer::checkpoint_run(there, opener);
+  const std::string continued =
+      trainer::checkpoint_run(trainer::find_checkpoint(resume, "last", opener), opener);
   if (run.empty() || continued.empty() || run == continued) return;
   refuse_folder(io::printable_url(run_dir) + " holds another run than " +
                 io::printable_url(resume) +
@@ -253,9 +244,9 @@ void RunFolderOptions::meet_uploaded(const io::Opener& opener, const Log& log) {
   if (!trainer::is_checkpoint(there, opener)) there = upload + "/best";
   if (force || !trainer::is_checkpoint(there, opener)) return;
   if (resume.empty()) refuse_uploaded(there);
-  const std::string own = resume == kAuto
-                              ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log())
-                              : trainer::find_checkpoint(resume, "last", opener);
+  const std::string own =
+      resume == kAuto ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", Log()).path
+                      : trainer::find_checkpoint(resume, "last", opener);
   if (!own.empty()) return compare_with_uploaded(own, there, opener, log);
   log.info("no checkpoint in " + run_dir + ": using the uploaded one");
   resume = there;
@@ -298,7 +289,7 @@ SavedStreams RunFolderOptions::saved_streams(const io::Opener& opener) const {
   if (resume.empty()) return {};
   try {
     const std::string path =
-        resume == kAuto ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", {}, opener)
+        resume == kAuto ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", {}, opener).path
                         : trainer::find_checkpoint(resume, "last", opener);
     if (path.empty()) return {};
     const auto data = trainer::read_checkpoint_state(path, opener).data;

@@ -68,15 +68,10 @@ RunSaves::RunSaves(const RunParts& run, const io::Opener& opener)
 /// not replaced by a run that begins anew.
 std::string RunSaves::find_newest() const {
   const Log& log = run_.options.log;
-  bool skipped = false;
-  const Log watching = Log::to_function([&](LogLevel level, const std::string& line) {
-    skipped = skipped || level == LogLevel::kWarn;
-    log.write(level, line);
-  });
-  std::string newest = find_newest_checkpoint(keeper_.folder(), watching, opener_);
-  if (!newest.empty()) return newest;
+  const NewestCheckpoint newest = find_newest_checkpoint(keeper_.folder(), log, opener_);
+  if (!newest.path.empty()) return newest.path;
   const std::string folder = io::printable_url(keeper_.folder());
-  if (skipped)
+  if (!newest.skipped.empty())
     throw Error(ErrorCode::kInvalidArgument,
                 "no run can be continued from what is in " + folder +
                     ": --force starts over, --resume PATH takes another checkpoint");
