@@ -1,14 +1,12 @@
 #include "wds/sample_access.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "io/base/check.h"
-#include "io/base/threads.h"
+#include "io/base/for_each_on_threads.h"
 #include "io/local_path.h"
 #include "wds/detail/joiner.h"
 #include "wds/parquet_shard.h"
@@ -46,20 +44,8 @@ std::vector<std::shared_ptr<const ShardIndex>> read_indexes(const io::Opener& op
                                                             std::span<const std::string> shards,
                                                             const ContentsOptions& options) {
   std::vector<std::shared_ptr<const ShardIndex>> found(shards.size());
-  std::vector<std::exception_ptr> faults(shards.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < shards.size(); i = next++) {
-      try {
-        found[i] = index_of(opener, shards[i], options);
-      } catch (...) {
-        faults[i] = std::current_exception();
-      }
-    }
-  };
-  run_on_threads(std::min(kAtOnce, shards.size()), work);
-  for (const auto& fault : faults)
-    if (fault) std::rethrow_exception(fault);
+  for_each_on_threads(shards.size(), kAtOnce,
+                      [&](std::size_t i) { found[i] = index_of(opener, shards[i], options); });
   return found;
 }
 

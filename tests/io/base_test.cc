@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/file_lock.h"
+#include "io/base/for_each_on_threads.h"
 #include "io/base/hash.h"
 #include "io/base/log.h"
 #include "io/base/rng.h"
@@ -93,6 +94,22 @@ TEST(Threads, AsManyAsThereAreDoTheWork) {
   });
   EXPECT_EQ(runs, 4);
   EXPECT_LE(left, 0);
+}
+
+TEST(ForEachOnThreads, DoesAllAndThrowsTheFirstFailureInOrder) {
+  std::vector<int> done(1000, 0);
+  const auto work = [&](std::size_t i) {
+    ++done[i];
+    if (i % 300 == 299) throw Error(ErrorCode::kCorrupt, std::to_string(i));
+  };
+  try {
+    for_each_on_threads(done.size(), 4, work);
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "299");
+  }
+  EXPECT_EQ(done, std::vector<int>(1000, 1));
+  for_each_on_threads(0, 4, work);
 }
 
 TEST(Threads, OneThatPreparesItselfIsReadyWhenItHasStarted) {

@@ -1,13 +1,11 @@
 #include "wds/detail/sample_fetch.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <numeric>
 #include <optional>
 #include <utility>
 
-#include "io/base/threads.h"
+#include "io/base/for_each_on_threads.h"
 #include "wds/detail/forward_reader.h"
 #include "wds/detail/joiner.h"
 
@@ -125,20 +123,8 @@ FetchedSamples fetch_samples(const std::vector<StreamPosition::SampleRef>& refs,
   std::vector<ShardFetch> fetches;
   fetches.reserve(shards.size());
   for (const WantedShard& shard : shards) fetches.emplace_back(shard, shared);
-  std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> failures(shards.size());
-  const auto work = [&] {
-    for (std::size_t i = next++; i < shards.size(); i = next++) {
-      try {
-        fetches[i].read(refs, samples);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  run_on_threads(std::min(kShardsAtOnce, shards.size()), work);
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  for_each_on_threads(shards.size(), kShardsAtOnce,
+                      [&](std::size_t i) { fetches[i].read(refs, samples); });
   FetchedSamples all;
   all.samples.reserve(samples.size());
   for (std::optional<BufferedSample>& one : samples)
