@@ -220,10 +220,12 @@ class BenchCommand final : public Command {
   }
 
   Measured run_training(const CommandContext& context) {
+    LabelMaps label_maps(*read_.network.opener());
     if (choice_.needs_classes())
       choice_.classes = count_outputs({.shards = read_.shards(),
                                        .joins = read_.joined(),
                                        .opener = *read_.network.opener(),
+                                       .label_maps = label_maps,
                                        .policy = read_.policy(),
                                        .stop = context.stop,
                                        .log = context.log},

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <map>
 #include <set>
 #include <span>
@@ -12,8 +10,8 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/for_each_on_threads.h"
 #include "io/base/text.h"
-#include "io/base/threads.h"
 #include "io/byte_sink.h"
 #include "tools/output_place.h"
 #include "wds/set_file.h"
@@ -67,54 +65,58 @@ std::vector<std::string> read_label_map(const io::Opener& opener, const std::str
 
 namespace {
 
-/// Of each shard's set; some at a time, since they may be far away.
-std::vector<std::vector<std::string>> read_label_maps(const io::Opener& opener,
-                                                      std::span<const std::string> shards) {
-  constexpr std::size_t kAtOnce = 16;
-  std::vector<std::vector<std::string>> maps(shards.size());
-  std::vector<std::exception_ptr> failures(shards.size());
-  std::atomic<std::size_t> next{0};
-  run_on_threads(std::min(kAtOnce, shards.size()), [&] {
-    for (std::size_t i = next++; i < shards.size(); i = next++) {
-      try {
-        maps[i] = read_label_map(opener, shards[i]);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  });
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
-  return maps;
+struct LabelMap {
+  std::string url;
+  std::vector<std::string> names;
+};
+
+/// Throws: InvalidArgument for a class that has one label in `one` and another in `other`.
+void check_agree(const LabelMap& one, const LabelMap& other) {
+  std::map<std::string_view, std::size_t> labels;
+  for (std::size_t label = 0; label < one.names.size(); ++label)
+    labels.emplace(one.names[label], label);
+  for (std::size_t label = 0; label < other.names.size(); ++label)
+    if (const auto same = labels.find(other.names[label]);
+        same != labels.end() && same->second != label)
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is label {} in {}, and {} in {}: create sets that are used "
+                              "together with the same --label-map",
+                              other.names[label], same->second, one.url, label, other.url));
 }
 
 }  // namespace
 
-std::vector<std::string> read_label_map(const io::Opener& opener,
-                                        std::span<const std::string> shards,
-                                        std::vector<std::string> known, std::string known_from) {
-  struct Map {
-    std::string url;
-    std::vector<std::string> names;
-  };
-  Map all{.url = std::move(known_from), .names = std::move(known)};
+/// Of each shard's set; some at a time, since they may be far away.
+void LabelMaps::read(std::span<const std::string> shards) {
+  constexpr std::size_t kAtOnce = 16;
+  std::vector<std::vector<std::string>> maps(shards.size());
+  for_each_on_threads(shards.size(), kAtOnce,
+                      [&](std::size_t i) { maps[i] = read_label_map(opener_, shards[i]); });
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    known_[label_map_url(shards[i])] = std::move(maps[i]);
+}
+
+std::vector<std::string> LabelMaps::names(std::span<const std::string> shards,
+                                          std::vector<std::string> known, std::string known_from) {
+  LabelMap all{.url = std::move(known_from), .names = std::move(known)};
   const std::vector<std::string> sets = one_of_each_set(shards);
-  std::vector<std::vector<std::string>> found = read_label_maps(opener, sets);
-  for (std::size_t set = 0; set < sets.size(); ++set) {
-    Map map{.url = io::printable_url(label_map_url(sets[set])), .names = std::move(found[set])};
-    std::map<std::string_view, std::size_t> labels;
-    for (std::size_t label = 0; label < all.names.size(); ++label)
-      labels.emplace(all.names[label], label);
-    for (std::size_t label = 0; label < map.names.size(); ++label)
-      if (const auto same = labels.find(map.names[label]);
-          same != labels.end() && same->second != label)
-        throw Error(ErrorCode::kInvalidArgument,
-                    fmt::format("{} is label {} in {}, and {} in {}: create sets that are used "
-                                "together with the same --label-map",
-                                map.names[label], same->second, all.url, label, map.url));
+  std::vector<std::string> unread;
+  for (const std::string& shard : sets)
+    if (!known_.contains(label_map_url(shard))) unread.push_back(shard);
+  read(unread);
+  for (const std::string& shard : sets) {
+    const std::string url = label_map_url(shard);
+    LabelMap map{.url = io::printable_url(url), .names = known_.at(url)};
+    check_agree(all, map);
     if (map.names.size() > all.names.size()) all = std::move(map);
   }
   return all.names;
+}
+
+std::vector<std::string> read_label_map(const io::Opener& opener,
+                                        std::span<const std::string> shards,
+                                        std::vector<std::string> known, std::string known_from) {
+  return LabelMaps(opener).names(shards, std::move(known), std::move(known_from));
 }
 
 void write_label_map(const io::Opener& opener, const std::vector<std::string>& names,

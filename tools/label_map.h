@@ -4,6 +4,7 @@
 // number at the end of the name is replaced.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,9 +21,28 @@ std::vector<std::string> read_names(const io::Opener& opener, const std::string&
 
 /// The set's class names; empty if there is no map. Throws: Io if it cannot be read.
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard);
-/// The class names of the sets that `shards` are of, 64 at most, as far as they have maps. `known`:
-/// names that they must agree with, from `known_from`, a model's. Throws: InvalidArgument for a
-/// class that has one label in one set and another in the other; as above.
+
+/// The label maps of several sets, each of which is read once. Threads: one at a time.
+class LabelMaps {
+ public:
+  /// `opener` is borrowed.
+  explicit LabelMaps(const io::Opener& opener) : opener_(opener) {}
+
+  /// The class names of the sets that `shards` are of, 64 at most, as far as they have maps.
+  /// `known`: names that they must agree with, from `known_from`, a model's. Throws:
+  /// InvalidArgument for a class that has one label in one set and another in the other; as
+  /// read_label_map().
+  std::vector<std::string> names(std::span<const std::string> shards,
+                                 std::vector<std::string> known = {}, std::string known_from = {});
+
+ private:
+  void read(std::span<const std::string> shards);
+
+  const io::Opener& opener_;
+  std::map<std::string, std::vector<std::string>> known_;  ///< by label_map_url()
+};
+
+/// LabelMaps::names() of a command that asks once.
 std::vector<std::string> read_label_map(const io::Opener& opener,
                                         std::span<const std::string> shards,
                                         std::vector<std::string> known = {},

@@ -171,6 +171,7 @@ class TrainCommand final : public Command {
   void run(CommandContext& context) override {
     if (summary_) return print_summary(context);
     read_.network.attach(context);
+    label_maps_.emplace(*read_.network.opener());
     if (dump_plan_) return dump_plan(context);
     if (!dump_program_.empty()) return dump_program(context);
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
@@ -242,11 +243,11 @@ class TrainCommand final : public Command {
   }
 
   /// Hosts without a shared file system have each their own.
-  void check_label_map(trainer::Cluster& cluster) const {
+  void check_label_map(trainer::Cluster& cluster) {
     if (processes_->is_alone() || data_.fake > 0 || !has_class_names()) return;
     trainer::Setting map{.name = "the class names beside the shards"};
     trainer::all_do(cluster, [&] {
-      const auto names = read_label_map(*read_.network.opener(), labelled_shards());
+      const auto names = label_maps_->names(labelled_shards());
       Sha256 hash;
       for (const std::string& name : names) {
         hash.update(std::as_bytes(std::span(name)));
@@ -477,8 +478,7 @@ class TrainCommand final : public Command {
   /// map if there is one; a class is the same one wherever the model is evaluated.
   void settle_class_names(const std::vector<std::string>& before) {
     if (!has_class_names() || !choice_.task.names.empty() || data_.fake > 0) return;
-    auto names =
-        read_label_map(*read_.network.opener(), labelled_shards(), before, "the run's checkpoint");
+    auto names = label_maps_->names(labelled_shards(), before, "the run's checkpoint");
     if (static_cast<std::int64_t>(names.size()) == choice_.classes)
       choice_.task.names = std::move(names);
   }
@@ -539,15 +539,15 @@ class TrainCommand final : public Command {
   }
 
   /// A dry run takes more outputs than it needs rather than read every label.
-  std::int64_t outputs_of_dry_run(const std::string& shard, const CommandContext& context) const {
+  std::int64_t outputs_of_dry_run(const std::string& shard, const CommandContext& context) {
     constexpr std::int64_t kImageNetClasses = 1000;
-    const auto names = read_label_map(*read_.network.opener(), shard);
+    const auto names = label_maps_->names({&shard, 1});
     if (!names.empty()) return static_cast<std::int64_t>(names.size());
     context.log.info("1000 outputs: a dry run does not count labels; --classes sets their number");
     return kImageNetClasses;
   }
 
-  std::int64_t count_outputs(CommandContext& context) const {
+  std::int64_t count_outputs(CommandContext& context) {
     constexpr std::int64_t kFakeClasses = 10;
     if (data_.fake > 0) return kFakeClasses;
     const auto shards = train_shards(input_options());
@@ -556,6 +556,7 @@ class TrainCommand final : public Command {
     const ClassCountInput input{.shards = shards,
                                 .joins = train_joins(input_options()),
                                 .opener = *read_.network.opener(),
+                                .label_maps = *label_maps_,
                                 .policy = read_.policy(),
                                 .stop = context.stop,
                                 .log = context.log};
@@ -794,6 +795,7 @@ class TrainCommand final : public Command {
 
   CLI::App* app_ = nullptr;
   std::shared_ptr<const io::Opener> opener_;  ///< of the observers
+  std::optional<LabelMaps> label_maps_;       ///< of the sets, read where they are asked for
   std::optional<RunProcesses> processes_;     ///< until an error has been printed
   DataOptions data_;
   ReadOptions read_;

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "tests/support/scripted_http_server.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tools/support.h"
 
@@ -55,6 +57,21 @@ class LabelMaps : public ::testing::Test {
   TempDir dir_;
   std::string picture_;
 };
+
+TEST_F(LabelMaps, AreReadOnceInARun) {
+  ASSERT_EQ(create("train", {"ant", "bee"}).status, 0);
+  const ScriptedHttpServer server([this](const ScriptedRequest& request) -> ScriptedReply {
+    const std::string path = dir_ / request.target.substr(1);
+    if (!fs::exists(path)) return {http_reply(404, "", "")};
+    return {http_serve(request, read_file(path))};
+  });
+  const std::string spec = server.url("/train-000000.tar");
+  const auto trained = train({spec, "--val", spec, "--epochs", "1"});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("2 classes, by "));
+  EXPECT_EQ(std::ranges::count(server.requests(), "/train-classes.txt", &ScriptedRequest::target),
+            1);
+}
 
 TEST_F(LabelMaps, ThatDifferAreRefused) {
   ASSERT_EQ(create("train", {"ant", "bee", "cat"}).status, 0);

@@ -16,7 +16,6 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/text.h"
-#include "tools/label_map.h"
 #include "tools/per_shard.h"
 #include "tools/scan.h"
 #include "wds/shard_index.h"
@@ -186,7 +185,7 @@ Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
 
 /// The number of lines of the label map; 0 without one.
 std::int64_t count_names(const ClassCountInput& input) {
-  const auto names = read_label_map(input.opener, input.shards);
+  const auto names = input.label_maps.names(input.shards);
   if (!names.empty())
     input.log.info(fmt::format("{}, by {}", counted(names.size(), "class"),
                                io::printable_url(label_map_url(input.shards.front()))));

@@ -9,6 +9,7 @@
 
 #include "io/base/log.h"
 #include "io/opener.h"
+#include "tools/label_map.h"
 #include "tools/train/task_choice.h"
 #include "wds/fault_ledger.h"
 
@@ -19,6 +20,7 @@ struct ClassCountInput {
   /// Lists that complete them: labels are counted in the list whose first sample has one.
   std::vector<std::vector<std::string>> joins = {};
   const io::Opener& opener;
+  LabelMaps& label_maps;
   wds::FaultPolicy policy = {};
   std::stop_token stop = {};
   Log log = {};
