@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 
 #include "io/base/error.h"
 #include "io/local_path.h"
@@ -37,6 +39,16 @@ std::string file_identity(const std::string& url) {
   // Some file systems of networks give one number to several files.
   return fmt::format("file {} {} {} {}.{:09}", status.st_dev, status.st_ino, status.st_size,
                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+std::optional<std::pair<std::size_t, std::size_t>> find_repeated(
+    std::span<const std::string> identities) {
+  std::unordered_map<std::string_view, std::size_t> seen;
+  for (std::size_t i = 0; i < identities.size(); ++i) {
+    const auto [earlier, is_new] = seen.emplace(identities[i], i);
+    if (!is_new) return std::pair{i, earlier->second};
+  }
+  return {};
 }
 
 }  // namespace millrace::io

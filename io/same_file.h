@@ -3,7 +3,11 @@
 // Threads: free functions, callable from any thread.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 namespace millrace::io {
 
@@ -11,5 +15,10 @@ namespace millrace::io {
 /// time. Of what is no such file, its path or url without "." and "..", as far as the text tells;
 /// what is in a url's query is part of it. Looks at the path.
 std::string file_identity(const std::string& url);
+
+/// The places of the first of `identities` that was there before, and of that earlier one; nullopt
+/// if all differ.
+std::optional<std::pair<std::size_t, std::size_t>> find_repeated(
+    std::span<const std::string> identities);
 
 }  // namespace millrace::io

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <new>
 #include <span>
-#include <unordered_map>
 #include <utility>
 
 #include "io/base/error.h"
@@ -248,16 +247,16 @@ Shards expand_name(const std::string& name, const ShardSpecOptions& options) {
 }
 
 void check_duplicates(const Shards& shards) {
-  std::unordered_map<std::string, std::string_view> seen;
-  for (const ManifestShard& shard : shards) {
-    // Of a Parquet file, other columns are other samples.
-    const auto [earlier, is_new] = seen.emplace(
-        io::file_identity(stored_url(shard.url)).append(column_choice(shard.url)), shard.url);
-    if (is_new) continue;
-    const bool by_name = earlier->second == shard.url;
-    invalid_spec("shard " + io::printable_url(shard.url) + " occurs twice in the list" +
-                 (by_name ? "" : ", also as " + io::printable_url(std::string(earlier->second))));
-  }
+  std::vector<std::string> identities;
+  identities.reserve(shards.size());
+  for (const ManifestShard& shard : shards)  // of a Parquet file, other columns are other samples
+    identities.push_back(io::file_identity(stored_url(shard.url)).append(column_choice(shard.url)));
+  const auto repeated = io::find_repeated(identities);
+  if (!repeated) return;
+  const std::string& url = shards[repeated->first].url;
+  const std::string& earlier = shards[repeated->second].url;
+  invalid_spec("shard " + io::printable_url(url) + " occurs twice in the list" +
+               (earlier == url ? "" : ", also as " + io::printable_url(earlier)));
 }
 
 void append_part(Shards& shards, std::string_view part, const ShardSpecOptions& options) {

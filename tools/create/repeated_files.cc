@@ -1,6 +1,6 @@
 #include "tools/create/repeated_files.h"
 
-#include <unordered_map>
+#include <vector>
 
 #include "io/base/error.h"
 #include "io/same_file.h"
@@ -8,16 +8,17 @@
 namespace millrace::tools {
 
 void refuse_repeated_files(std::span<const std::string> files) {
-  std::unordered_map<std::string, std::string> seen;
-  for (const std::string& file : files) {
-    const auto [earlier, is_new] = seen.emplace(io::file_identity(file), file);
-    if (is_new) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                earlier->second == file
-                    ? file + " is listed twice: its samples would be in the set twice"
-                    : file + " and " + earlier->second +
-                          " are one file: its samples would be in the set twice");
-  }
+  std::vector<std::string> identities;
+  identities.reserve(files.size());
+  for (const std::string& file : files) identities.push_back(io::file_identity(file));
+  const auto repeated = io::find_repeated(identities);
+  if (!repeated) return;
+  const std::string& file = files[repeated->first];
+  const std::string& earlier = files[repeated->second];
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      (earlier == file ? file + " is listed twice" : file + " and " + earlier + " are one file") +
+          ": its samples would be in the set twice");
 }
 
 }  // namespace millrace::tools
