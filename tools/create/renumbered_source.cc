@@ -53,8 +53,8 @@ class RenumberedSource final : public SampleSource {
         names_(std::move(names)),
         numbers_(new_numbers(source_->classes(), names_, names_from)) {
     if (source_->size() == 0) return;  // which its user refuses
-    wds::Sample first = source_->make(0);
-    if (numbers_.empty() || label_of(first) == nullptr)
+    first_ = source_->make(0);
+    if (numbers_.empty() || label_of(first_) == nullptr)
       throw Error(ErrorCode::kInvalidArgument,
                   "a label map is for samples whose class has a name: these have none",
                   {.url = names_from});
@@ -70,7 +70,7 @@ class RenumberedSource final : public SampleSource {
   }
 
   wds::Sample make(std::uint64_t index) const override {
-    wds::Sample sample = source_->make(index);
+    wds::Sample sample = index == 0 ? first_ : source_->make(index);
     if (wds::Field* label = label_of(sample)) {
       std::size_t number = 0;
       const std::string_view text = label->data.text();
@@ -87,6 +87,7 @@ class RenumberedSource final : public SampleSource {
   std::unique_ptr<SampleSource> source_;
   std::vector<std::string> names_;
   std::vector<std::size_t> numbers_;
+  wds::Sample first_;  ///< the source's, which was looked at before anything is written
 };
 
 }  // namespace
