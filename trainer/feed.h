@@ -59,6 +59,8 @@ class Feed {
   /// Announces that no epoch from `end` on will be opened, so that none is read ahead. Replaces an
   /// earlier call.
   virtual void plan_epochs(std::int64_t /*end*/) {}
+  /// Frees what the last epoch's batches take; open() goes on as ever. Requires: no epoch is open.
+  virtual void release() {}
   /// What the devices bring to their memory from the next open() on.
   virtual void set_landing(const device::Landing& /*landing*/) {}
   /// What the samples are and what fixes their order, for checkpoints; nullopt if unknown. May read
@@ -84,11 +86,12 @@ class LoaderFeed final : public Feed {
 
   std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override;
   void plan_epochs(std::int64_t end) override { end_epoch_ = end; }
+  void release() override { loader_.reset(); }
   void set_landing(const device::Landing& landing) override;
   std::optional<pipeline::DataIdentity> identity() const override;
   std::int64_t batch_size() const override { return options_.batch.size; }
   std::int64_t steps_per_epoch() const override;
-  /// Null before the first open().
+  /// Null before the first open(), and after release().
   const pipeline::Pipeline* pipeline() const;
 
  private:

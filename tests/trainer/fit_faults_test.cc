@@ -309,5 +309,23 @@ TEST(LoaderFeed, ReadsNothingAheadOfEpochsThatAreNotPlanned) {
   for (const auto& [url, times] : opener->opens()) EXPECT_EQ(2 + 2 + 1, times) << url;
 }
 
+TEST(LoaderFeed, ReleasedOneHoldsNothingAndOpensAgain) {
+  const testing::TempDir folder;
+  testing::write_file(folder / "0.tar",
+                      testing::TarBuilder().file("0.cls", "3").file("1.cls", "2").end().bytes());
+  const auto devices = device::DeviceSet::cpu(1);
+  LoaderFeed feed({.shards = {folder / "0.tar"},
+                   .fields = {pipeline::LabelField{.classes = 4}},
+                   .batch = {.size = 1}},
+                  devices);
+  for (int i = 0; i < 2; ++i) {
+    pipeline::Batch batch;
+    EXPECT_TRUE(feed.open(0, nullptr)->next(0, batch));
+    EXPECT_NE(feed.pipeline(), nullptr);
+    feed.release();
+    EXPECT_EQ(feed.pipeline(), nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace millrace::trainer

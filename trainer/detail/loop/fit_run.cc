@@ -81,7 +81,7 @@ void FitRun::take_start_values() {
     return filters[static_cast<std::size_t>(replica.device())];
   };
   const std::int64_t round = batch_size * saves_.state().world;
-  const auto feed = input.open(static_cast<std::uint32_t>(saves_.state().epoch), nullptr);
+  auto feed = input.open(static_cast<std::uint32_t>(saves_.state().epoch), nullptr);
   const bool is_whole = run_pass(
       {.group = group_,
        .processes = run_.processes,
@@ -93,6 +93,8 @@ void FitRun::take_start_values() {
         of(replica).add(*batch, slot_numbers(*batch, batch_size, group_.topology()));
       },
       [&](Replica& replica) { of(replica).write(); });
+  feed.reset();
+  if (run_.input.start != nullptr) run_.input.start->release();
   if (!is_whole) stop_.agree();
 }
 
