@@ -186,7 +186,7 @@ class EvalCommand final : public Command {
   ModelChoice at_size(ModelChoice choice, const Log& log) const {
     if (size_) choice.images.evaluate_at(*size_);
     if (eval_resize_ > 0) choice.images.eval_resize = eval_resize_;
-    choice.images.check();
+    choice.images.check("--size");
     for (const std::string& parameter : choice.resized_for_evaluation())
       log.info(parameter + " is resized to " + extent_text(choice.images.eval_size));
     return choice.for_evaluation();

@@ -266,7 +266,7 @@ void ImageOptions::settle_as_before() {
   if (fit.empty() || whole) fit = "squeeze";
 }
 
-void ImageOptions::check() const {
+void ImageOptions::check(std::string_view eval_size_option) const {
   require(!whole || fit.empty() || fit == "contain" || fit == "squeeze",
           "--fit " + fit +
               ": masks and depths are predicted for the whole picture: --fit contain or squeeze");
@@ -277,10 +277,10 @@ void ImageOptions::check() const {
   require(eval_resize == 0 || fit != "contain",
           "--eval-resize: --fit contain shows the whole picture, at --size");
   const decode::Extent seen = has_eval_size() ? eval_size : size;
-  require(
-      eval_resize == 0 || eval_resize >= std::min(seen.height, seen.width),
-      fmt::format("--eval-resize {} is below {} {}", eval_resize,
-                  has_eval_size() ? "--val-size" : "--size", std::min(seen.height, seen.width)));
+  require(eval_resize == 0 || eval_resize >= std::min(seen.height, seen.width),
+          fmt::format("--eval-resize {} is below {} {}", eval_resize,
+                      has_eval_size() ? eval_size_option : "--size",
+                      std::min(seen.height, seen.width)));
   check_channels(mean, channels, "--mean");
   check_channels(std, channels, "--std");
   check_seen_size(*this);

@@ -35,6 +35,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decode/codec.h"
@@ -86,8 +87,8 @@ struct ImageOptions {
   /// Sets `fit`, if it is empty: contain for the whole picture, else cover; and writes `augment` as
   /// it is recorded: a list by its name, or with every parameter. Requires: has_size().
   void settle();
-  /// Throws: InvalidArgument.
-  void check() const;
+  /// Throws: InvalidArgument, which calls eval_size by `eval_size_option`.
+  void check(std::string_view eval_size_option = "--val-size") const;
   /// Sets `fit` to how a checkpoint was evaluated that does not say it. Requires: whole is set.
   void settle_as_before();
 

@@ -96,6 +96,10 @@ TEST(PictureSizes, AModelOfOneSizeIsRefusedByTheParameterThatHasIt) {
       millrace({"eval", shards, "--checkpoint", dir / "run", "--size", "48"});
   EXPECT_EQ(larger.status, 0) << larger.err;
   EXPECT_THAT(larger.err, HasSubstr("encoder.pos_embedding is resized to 48"));
+  const ProcessResult below = millrace(
+      {"eval", shards, "--checkpoint", dir / "run", "--size", "48", "--eval-resize", "36"});
+  EXPECT_EQ(below.status, 2);
+  EXPECT_THAT(below.err, HasSubstr("--eval-resize 36 is below --size 48"));
 }
 
 std::vector<float> filters_of(const std::string& run) {
