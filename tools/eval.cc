@@ -56,6 +56,7 @@ class EvalCommand final : public Command {
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
         ->required()
+        ->type_name("PATH")
         ->transform(output_path())
         ->check(names_contents());
     app.add_option_function<std::string>(
@@ -69,11 +70,11 @@ class EvalCommand final : public Command {
     app.add_option("--limit-batches", limit_, "Maximum batches per device; 0: all")
         ->transform(whole_number(0));
     app.add_option("--pictures", pictures_.path,
-                   "Masks, depths: draw samples side by side: image, mask, predicted mask, depth, "
-                   "predicted depth; a file or a URL, .png, .jpg or .ppm")
+                   "Masks, depths: draw samples to this file or URL, .png, .jpg or .ppm, side by "
+                   "side: image, mask, predicted mask, depth, predicted depth")
         ->type_name("FILE.png")
         ->transform(output_path());
-    app.add_option("--num-pictures", pictures_.samples, "Samples to draw")
+    app.add_option("--num-pictures", pictures_.samples, "Samples to draw in --pictures")
         ->transform(whole_number(1, 256));
     app.add_option("--shuffle-seed", pictures_.shuffle,
                    "--pictures: choose samples at random, by this seed, instead of the first ones")
@@ -84,7 +85,7 @@ class EvalCommand final : public Command {
     order_.declare_uneven(app);
     run_.declare(app);
     declare_views(app, views_);
-    declare_peer_timeout(app, peer_timeout_);
+    declare_heartbeat_timeout(app, heartbeat_timeout_);
   }
 
   void check() override {
@@ -104,7 +105,7 @@ class EvalCommand final : public Command {
     read_.network.attach(context);
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
                                                .plugins = run_.plugins,
-                                               .peer_timeout = peer_timeout_});
+                                               .heartbeat_timeout = heartbeat_timeout_});
     processes_->guard(context, [&] { evaluate(context); });
   }
 
@@ -248,7 +249,7 @@ class EvalCommand final : public Command {
 
   CLI::App* app_ = nullptr;
   EvaluationViews views_ = EvaluationViews::kOne;
-  std::int64_t peer_timeout_ = kPeerTimeout;
+  std::int64_t heartbeat_timeout_ = kHeartbeatTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;

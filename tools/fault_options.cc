@@ -12,8 +12,8 @@ void FaultOptions::declare(CLI::App& app) {
   on_fault_
       ->declare(
           app,
-          "On a damaged sample: fail, the run; skip it, skip(10) or skip(0.01) at most so many "
-          "of an epoch; stop reading there")
+          "What to do about a damaged sample: fail, end the run; skip, leave it out, skip(10) or "
+          "skip(0.01) at most so many of an epoch; stop, read no further")
       ->check(may_change());
   declare_leniency(app);
 }

@@ -32,7 +32,7 @@ std::vector<std::string> help_topics(const CLI::App& app);
 /// An option as help shows it, for manuals and shells.
 struct ShownOption {
   std::vector<std::string> names =
-      {};                  ///< "-o", "--out"; of an argument that has no dashes, its own
+      {};                  ///< "-o", "--output"; of an argument that has no dashes, its own
   std::string kind = {};   ///< of its value: "FILE", "NAME"; empty: it takes none
   std::string value = {};  ///< the same as help has it: "FILE..."
   std::vector<std::string> choices = {};  ///< all that it may be; empty: whatever the kind says

@@ -80,13 +80,13 @@ class IndexCommand final : public Command {
   }
   std::string example() const override {
     return "  millrace index 'train-{000000..000019}.tar'\n"
-           "  millrace index 'https://host/train-{000000..000019}.tar' --out indexes\n";
+           "  millrace index 'https://host/train-{000000..000019}.tar' -o indexes\n";
   }
 
   void declare(CLI::App& app) override {
     read_.declare(app);
     app.remove_option(app.get_option("--require-index"));  // it creates what is missing
-    app.add_option("--out", places_.folder,
+    app.add_option("-o,--output", places_.folder,
                    "Folder for indexes and manifest; default: beside each shard")
         ->type_name("DIR")
         ->transform(output_path());

@@ -162,16 +162,16 @@ class ManCommand final : public Command {
   std::string name() const override { return "man"; }
   std::string summary() const override { return "Writes the manual's pages, for man"; }
   std::string example() const override {
-    return "  millrace man train | man -l -\n  millrace man --out ~/.local/share/man/man1\n";
+    return "  millrace man train | man -l -\n  millrace man -o ~/.local/share/man/man1\n";
   }
   void declare(CLI::App& app) override {
     app.add_option("COMMAND", command_, "Print the page of this command, or of the program");
-    app.add_option("-o,--out", out_, "Write all pages into this folder instead")
+    app.add_option("-o,--output", out_, "Write all pages into this folder instead")
         ->type_name("DIR")
         ->transform(output_path());
   }
   void check() override {
-    require(command_.empty() || out_.empty(), "--out writes all pages: leave out COMMAND");
+    require(command_.empty() || out_.empty(), "--output writes all pages: leave out COMMAND");
     if (command_.empty()) return;
     std::vector<std::string> names;
     for (const auto& command : all_commands()) names.push_back(command->name());

@@ -26,9 +26,10 @@ void say_where(const MetricsServer& server, const Log& log) {
 }  // namespace
 
 void MetricsOptions::declare(CLI::App& app) {
-  app.add_option("--metrics-listen", listen,
-                 "Answer at this address, by HTTP: /metrics for Prometheus, /healthz for probes; a "
-                 "port alone is of 127.0.0.1, 0.0.0.0:9400 is for whoever reaches the machine")
+  app.add_option(
+         "--metrics-listen", listen,
+         "Serve this address over HTTP: /metrics for Prometheus, /healthz for probes; a port "
+         "alone is one of 127.0.0.1; 0.0.0.0:9400 can be reached from other machines")
       ->type_name("ADDRESS:PORT")
       ->check(of_this_start());
 }

@@ -34,9 +34,9 @@ std::optional<Weighted> weighted(const std::string& word) {
 
 void MixWords::declare(CLI::App& app) {
   add_choice(app, "--mix-end", end, wds::kMixEndWords,
-             "When a set of a mix has no sample left, after --repeat times: stop the epoch; repeat "
-             "it, until each set was read once, or --repeat times; drop it, and read the others to "
-             "their ends");
+             "What to do when a set of a mix has no sample left, after --repeat times: stop, end "
+             "the epoch; repeat, read it again until each set was read once, or --repeat times; "
+             "drop, read the others to their ends without it");
 }
 
 bool MixWords::has_weight(const std::string& word) { return weighted(word).has_value(); }
@@ -60,7 +60,8 @@ void MixWords::check(const std::vector<std::string>& words, const SampleOrder& o
   for (const std::string& word : words)
     require(has_weight(word),
             prefix + word + ": in a mix every set has a weight (0.5:" + word + ")");
-  require(order.range.is_all(), "--skip and --take are not for a mix: its sets are taken whole");
+  require(order.range.is_all(),
+          "--skip-samples and --take-samples are not for a mix: its sets are read whole");
   require(order.shuffle.order != wds::Order::kWebDataset,
           "--order webdataset is not for a mix: its sets are shuffled, or permutations");
   require(

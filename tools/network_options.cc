@@ -51,8 +51,8 @@ void NetworkOptions::declare(CLI::App& app) {
   app.add_flag("--allow-pipe", allow_pipe_, "Allow pipe:COMMAND in a SPEC to run a shell")
       ->check(own_of_process());
   app.add_option("--retry-for", retry_for_,
-                 "How long to retry a server, and wait for a pipe, that sends nothing: 30s, "
-                 "10m; 0: no retries")
+                 "How long to retry a server, or wait for a pipe, that sends nothing: 30s, 10m; "
+                 "0: no retries")
       ->type_name("TIME")
       ->check(own_of_process());
   auto* cache = app.add_option("--cache", cache_,
@@ -63,7 +63,7 @@ void NetworkOptions::declare(CLI::App& app) {
                     ->check(not_empty())
                     ->check(own_of_process());
   app.add_option("--cache-size", cache_size_,
-                 "Maximum size of all that is kept: 500GiB; the least recently used goes first")
+                 "Maximum size of --cache: 500GiB; what was used least recently is deleted first")
       ->type_name("SIZE")
       ->capture_default_str()
       ->needs(cache)

@@ -40,9 +40,9 @@ void OrderOptions::declare(CLI::App& app) {
   shuffle_
       ->declare(
           app,
-          "The order of the samples: shuffled(5000), by a buffer of so many in each stream; "
-          "webdataset, that of WebDataset 1.0.2 bit for bit; permutation, an exact one, which "
-          "reads each sample by its place",
+          "The order of the samples: shuffled(5000), by a shuffle buffer of 5000 samples in each "
+          "stream; webdataset, bit for bit that of WebDataset 1.0.2; permutation, a shuffle of "
+          "the whole set, for which each sample is read from its offset",
           ComponentOption::Fields::kOfRun)
       ->check(in_short_help());
   app.add_flag("--resampled", chosen_.epochs.resampled,
@@ -52,25 +52,24 @@ void OrderOptions::declare(CLI::App& app) {
                  "Samples in an epoch: the shards are cut short or repeated; 0: every sample once")
       ->transform(whole_number(0));
   app.add_option("--repeat", chosen_.epochs.passes,
-                 "Times that an epoch reads the samples, of a mix those of each set, as "
-                 "WebDataset's repeat(); 0: once, or as many as --epoch-samples takes; 1 with "
-                 "--epoch-samples "
-                 "only cuts, as slice()")
+                 "How often an epoch reads each sample (of a mix, of each set), as WebDataset's "
+                 "repeat(); 0: once, or as often as --epoch-samples needs; 1 with --epoch-samples: "
+                 "an epoch may end early, as with slice(), and no sample comes twice")
       ->transform(whole_number(0, 1 << 30));
   declare_range(app);
   declare_uneven(app);
   app.add_flag("--fill", chosen_.fill,
-               "Slots whose samples were skipped as damaged take the process's next samples: "
-               "batches are whole until the epoch's end, and as many as without");
+               "Replace samples that are skipped as damaged by the process's next ones, so that "
+               "batches are full until the epoch's end; the number of batches stays the same");
 }
 
 void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
-  app.add_option("--" + prefix + "skip", chosen_.range.skip,
+  app.add_option("--" + prefix + "skip-samples", chosen_.range.skip,
                  "Leave out the first N samples, in the shards' order, before any shuffle")
       ->transform(whole_number(0))
       ->type_name("N");
-  app.add_option("--" + prefix + "take", chosen_.range.take,
-                 "Take only the first N samples, of those not skipped; 0: all")
+  app.add_option("--" + prefix + "take-samples", chosen_.range.take,
+                 "Read only the first N samples of those not skipped; 0: all")
       ->transform(whole_number(0))
       ->type_name("N");
 }
@@ -84,9 +83,9 @@ void OrderOptions::declare_where(CLI::App& app, const std::string& prefix) {
 
 void OrderOptions::declare_uneven(CLI::App& app) {
   add_choice(app, "--uneven", chosen_.uneven, pipeline::kUnevenWords,
-             "Samples that do not fill a batch of every device: pad masks the other slots, partial "
-             "makes each process's last batch as short as its samples, drop leaves them out "
-             "everywhere, error refuses the epoch");
+             "What to do with the last samples of an epoch if they do not fill a batch of every "
+             "device: pad, mask the empty slots; partial, shorten each process's last batch; drop, "
+             "leave them out on every device; error, refuse the epoch");
 }
 
 void OrderOptions::settle() {
@@ -114,7 +113,8 @@ void OrderOptions::check() const {
   require(!shuffle.detshuffle || epochs.resampled || one_pass,
           "--detshuffle has an order for each epoch of one pass: --repeat 1");
   require(range.is_all() || (!epochs.resampled && shuffle.order != wds::Order::kWebDataset),
-          "--skip and --take divide the samples: neither --resampled nor --order webdataset does");
+          "--skip-samples and --take-samples divide the samples: neither --resampled nor --order "
+          "webdataset does");
 }
 
 void SampleOrder::apply(std::uint64_t seed, pipeline::PipelineOptions& options) const {

@@ -63,7 +63,7 @@ class OrderOptions {
   static const millrace::Table& table() { return wds::standard_orders(); }
   /// Declares all of them.
   void declare(CLI::App& app);
-  /// Declares --skip and --take, with `prefix` ("val-") in front of their names.
+  /// Declares --skip-samples and --take-samples, with `prefix` ("val-") in front of their names.
   void declare_range(CLI::App& app, const std::string& prefix = "");
   /// Declares --where, likewise, for epochs in no order of their own: what is kept is drawn by a
   /// permutation. Not beside declare(), which has it as a parameter of --order.

@@ -51,11 +51,12 @@ void add_left(std::string& text, std::uint64_t count, std::string_view why) {
 
 void PictureRecoding::declare(CLI::App& app) {
   jpeg_option_.declare(app,
-                       "What becomes of JPEGs: restarts, re-coded without loss so that a crop is "
+                       "How JPEGs are stored: restarts, re-coded without loss so that a crop is "
                        "decoded without the rest; resize(256), a smaller shorter side");
-  image_option_.declare(app,
-                        "What becomes of pictures then: raw, pixels that need no decoding; "
-                        "raw(65536), of small ones; raw(share=0.5), of some");
+  image_option_.declare(
+      app,
+      "How the pictures that result are stored: raw, pixels that need no decoding; "
+      "raw(65536), of small ones; raw(share=0.5), of some");
 }
 
 void PictureRecoding::settle() {

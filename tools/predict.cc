@@ -59,6 +59,7 @@ class PredictCommand final : public Command {
                    "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
                    "best checkpoint is used")
         ->required()
+        ->type_name("PATH")
         ->transform(output_path())
         ->check(names_contents());
     app.add_option("-o,--output", output_,
@@ -78,7 +79,7 @@ class PredictCommand final : public Command {
         ->transform(output_path());
     app.add_flag("--force", force_, "Replace existing files");
     run_.declare(app);
-    declare_peer_timeout(app, peer_timeout_);
+    declare_heartbeat_timeout(app, heartbeat_timeout_);
   }
 
   void check() override {
@@ -99,7 +100,7 @@ class PredictCommand final : public Command {
     const Log log = context.log;
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
                                                .plugins = run_.plugins,
-                                               .peer_timeout = peer_timeout_});
+                                               .heartbeat_timeout = heartbeat_timeout_});
     processes_->guard(context, [&] {
       processes_->print_places(context);
       CommandContext own{.out = context.out,
@@ -323,7 +324,7 @@ class PredictCommand final : public Command {
   }
 
   CLI::App* app_ = nullptr;
-  std::int64_t peer_timeout_ = kPeerTimeout;
+  std::int64_t heartbeat_timeout_ = kHeartbeatTimeout;
   std::optional<RunProcesses> processes_;  ///< until an error has been printed
   ReadOptions read_;
   RunOptions run_;

@@ -36,7 +36,7 @@ class ReportCommand final : public Command {
         ->required()
         ->type_name("RUN")
         ->transform(output_path());
-    app.add_option("-o,--out", out_, "The page, a single file that fetches nothing")
+    app.add_option("-o,--output", out_, "The page, a single file that fetches nothing")
         ->required()
         ->type_name("FILE")
         ->transform(output_path());

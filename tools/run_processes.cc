@@ -53,7 +53,7 @@ struct PeerTimes {
 
 PeerTimes peer_times(const ProcessOptions& options) {
   const bool has_plugin = !options.devices.is_cores();
-  return {.silent = std::chrono::seconds(options.peer_timeout),
+  return {.silent = std::chrono::seconds(options.heartbeat_timeout),
           .late = std::chrono::seconds(has_plugin ? options.plugins.timeout : 0)};
 }
 
@@ -85,11 +85,11 @@ constexpr std::chrono::seconds kToEndDaemons{10};
 trainer::MpiOptions mpi_options(const LaunchedProcesses& launched, const PeerTimes& times,
                                 const CommandContext& context) {
   const bool is_first = launched.process == 0;
-  const auto peer_timeout = times.silent;
-  const auto start = peer_timeout.count() == 0
-                         ? peer_timeout
-                         : std::max(peer_timeout, kShortestStart) + times.late;
-  return {.peer_timeout = peer_timeout,
+  const auto heartbeat_timeout = times.silent;
+  const auto start = heartbeat_timeout.count() == 0
+                         ? heartbeat_timeout
+                         : std::max(heartbeat_timeout, kShortestStart) + times.late;
+  return {.heartbeat_timeout = heartbeat_timeout,
           .start_timeout = start,
           .launcher_patience = kToEndDaemons + std::chrono::seconds(std::lround(
                                                    mpirun_kill_seconds(process_environment()))),
@@ -168,22 +168,22 @@ struct RunProcesses::Share {
   bool is_bound = false;  ///< to fewer than its part of the machine's
 };
 
-void declare_peer_timeout(CLI::App& app, std::int64_t& seconds) {
+void declare_heartbeat_timeout(CLI::App& app, std::int64_t& seconds) {
   // Processes report once per second: less would take a late report for a death.
   const auto is_long_enough = [](std::string& text) -> std::string {
     const bool is_short = text == "1" || text == "2";
     return is_short ? "'" + text + "': must be at least 3, or 0 for no limit" : "";
   };
-  app.add_option("--peer-timeout", seconds,
-                 "Several processes: seconds that one may be silent, stopped or cut off, until the "
-                 "others end the run; 0: without limit")
+  app.add_option("--heartbeat-timeout", seconds,
+                 "Several processes: seconds without a sign of life from one, stopped or cut off, "
+                 "after which the others end the run; 0: no limit")
       ->transform(whole_number(0, 86'400))
       ->transform(CLI::Validator(is_long_enough, ""))
       ->check(may_change());
 }
 
 RunProcesses::RunProcesses(CommandContext& context, const ProcessOptions& options)
-    : peer_timeout_(options.peer_timeout), kind_(options.devices.kind) {
+    : heartbeat_timeout_(options.heartbeat_timeout), kind_(options.devices.kind) {
   start(options, context);
   int wanted = options.devices.count();
   if (!options.devices.is_cores()) {
@@ -321,14 +321,14 @@ void RunProcesses::print_places(const CommandContext& context) {
 // sends there is repeated for a quarter of an hour, and it waits for the answer.
 void RunProcesses::advise(const CommandContext& context) const {
   const Environment environment = process_environment();
-  if (!is_spread() || !is_of_mpirun(environment) || peer_timeout_ == 0) return;
+  if (!is_spread() || !is_of_mpirun(environment) || heartbeat_timeout_ == 0) return;
   const double lost = mpirun_lost_host_seconds(environment);
-  if (lost < static_cast<double>(peer_timeout_)) return;
+  if (lost < static_cast<double>(heartbeat_timeout_)) return;
   context.log.warn(
       fmt::format("mpirun takes {:g} s to notice that a host is lost (oob_tcp_keepalive_time + "
                   "_intvl x _probes), "
-                  "--peer-timeout is {}: it should be the longer one (docs/cluster.md)",
-                  lost, peer_timeout_));
+                  "--heartbeat-timeout is {}: it should be the longer one (docs/cluster.md)",
+                  lost, heartbeat_timeout_));
 }
 
 /// The devices may have other numbers on each machine, but are as many, and of one kind.

@@ -27,16 +27,16 @@ class App;
 namespace millrace::tools {
 
 /// Seconds without a sign of life from another process until the run ends. 0: without limit.
-inline constexpr std::int64_t kPeerTimeout = 30;
+inline constexpr std::int64_t kHeartbeatTimeout = 30;
 
-/// Declares --peer-timeout.
-void declare_peer_timeout(CLI::App& app, std::int64_t& seconds);
+/// Declares --heartbeat-timeout.
+void declare_heartbeat_timeout(CLI::App& app, std::int64_t& seconds);
 
 struct ProcessOptions {
   DeviceChoice devices = {.cores = "1"};
   PluginOptions plugins = {};
   trainer::ClusterOptions cluster = {};
-  std::int64_t peer_timeout = kPeerTimeout;
+  std::int64_t heartbeat_timeout = kHeartbeatTimeout;
 };
 
 class RunProcesses {
@@ -106,7 +106,7 @@ class RunProcesses {
 
   bool has_launcher_ = false;
   int cores_ = 1;
-  std::int64_t peer_timeout_ = kPeerTimeout;
+  std::int64_t heartbeat_timeout_ = kHeartbeatTimeout;
   std::string kind_;                  ///< of its devices; empty: cores
   std::unique_ptr<Started> started_;  ///< null: this process alone
   std::unique_ptr<trainer::Cluster> cluster_;

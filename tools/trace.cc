@@ -107,7 +107,7 @@ class TraceCommand final : public Command {
         ->required()
         ->type_name("FILE")
         ->transform(output_path());
-    app.add_option("-o,--out", out_, "The file of all, packed if its name ends in .gz")
+    app.add_option("-o,--output", out_, "The file of all, packed if its name ends in .gz")
         ->required()
         ->type_name("FILE")
         ->transform(output_path());
@@ -116,7 +116,7 @@ class TraceCommand final : public Command {
   void check() override {
     check_output_file(out_, force_ ? io::Replace::kAtomically : io::Replace::kNever);
     for (const std::string& file : files_)
-      require(file != out_, "--out is one of the files to be merged");
+      require(file != out_, "--output is one of the files to be merged");
   }
 
   void run(CommandContext& context) override {

@@ -48,12 +48,13 @@ std::pair<std::int64_t, std::int64_t> parse_steps(const std::string& text) {
 void TraceFileOptions::declare(CLI::App& app, bool has_steps) {
   app.add_option("--trace", path,
                  "Write what each thread and device does, and how full the queues are, to this "
-                 "file, for ui.perfetto.dev or chrome://tracing; packed if its name ends in .gz")
+                 "file, for ui.perfetto.dev or chrome://tracing; compressed if its name ends in "
+                 ".gz")
       ->type_name("FILE")
       ->transform(output_path())
       ->check(of_this_start());
   app.add_option("--trace-events", most_events,
-                 "The most spans and counters that are kept, of about 150 bytes each")
+                 "Maximum number of spans and counters to keep, of about 150 bytes each")
       ->transform(whole_number(1, 100'000'000))
       ->check(of_this_start());
   if (!has_steps) return;
@@ -61,8 +62,7 @@ void TraceFileOptions::declare(CLI::App& app, bool has_steps) {
                  "Trace only these steps, counted over the run from 1: 100:120")
       ->type_name("FIRST:LAST")
       ->check(of_this_start());
-  app.add_flag("--trace-layers", layers,
-               "Time each layer, too, which costs some of the step's time")
+  app.add_flag("--trace-layers", layers, "Time each layer too, which makes steps a little slower")
       ->check(of_this_start());
 }
 

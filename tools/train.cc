@@ -110,7 +110,7 @@ class TrainCommand final : public Command {
         ->transform(one_of({"tree", "tree-bf16", "mpi"}))
         ->check(may_change());
     declare_views(app, views_)->check(may_change());
-    declare_peer_timeout(app, peer_timeout_);
+    declare_heartbeat_timeout(app, heartbeat_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
     trace_.declare(app, true);
@@ -177,7 +177,7 @@ class TrainCommand final : public Command {
     processes_.emplace(context, ProcessOptions{.devices = run_.device_choice(),
                                                .plugins = run_.plugins,
                                                .cluster = cluster_options(),
-                                               .peer_timeout = peer_timeout_});
+                                               .heartbeat_timeout = heartbeat_timeout_});
     processes_->guard(context, [&] {
       trace_work(trace_, *read_.network.opener(), processes_->topology(), context,
                  [&] { train(context); });
@@ -811,7 +811,7 @@ class TrainCommand final : public Command {
   std::optional<FirstBatchLine> first_batch_;
   std::string allreduce_ = "tree";
   EvaluationViews views_ = EvaluationViews::kOne;
-  std::int64_t peer_timeout_ = kPeerTimeout;
+  std::int64_t heartbeat_timeout_ = kHeartbeatTimeout;
   std::uint64_t seed_ = 0;
   SavedStreams saved_;
   std::int64_t log_steps_ = 20;

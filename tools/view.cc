@@ -131,8 +131,8 @@ class ViewCommand final : public Command {
         ->allow_extra_args(false);
     app.add_option("--limit", limit_, "With --html: maximum samples to read of each set; 0: all")
         ->transform(whole_number(0));
-    app.add_option("--most-pictures", most_pictures_,
-                   "With --html: pictures of a set that are compared with each other; of a larger "
+    app.add_option("--max-pictures", most_pictures_,
+                   "With --html: maximum pictures of a set to compare with each other; of a larger "
                    "set one in 2, 4, 8, ..., chosen by the digest of their bytes")
         ->transform(whole_number(1, std::uint64_t{1} << 32U));
     app.add_option("--threads", threads_, "With --html: decoding threads; 0: one per core")

@@ -31,10 +31,10 @@ ended 2 "the processes of a run need the same options: --order.buffer: 5000 in p
 --augment: none in process 0, flip in process 1
 --uneven: pad in process 0, drop in process 1
 --allreduce: tree in process 0, mpi in process 1
---peer-timeout: 30 in process 0, 9 in process 1
+--heartbeat-timeout: 30 in process 0, 9 in process 1
 , 0.5 in process 1
 ; and 1 more" --fake-data 64 --mean 0.9 --label-smoothing 0.1 --augment flip --shuffle 9 --uneven drop \
-  --limit-val-batches 3 --lr 0.5 --allreduce mpi --peer-timeout 9
+  --limit-val-batches 3 --lr 0.5 --allreduce mpi --heartbeat-timeout 9
 ended 2 "the processes of a run need the same options: --limit-val-batches: 0 in process 0, 3 in process 1" --fake-data 64 \
   --limit-val-batches 3
 

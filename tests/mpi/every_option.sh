@@ -23,7 +23,7 @@ declare -A words=(
   [--run-dir]=other [--resume]="w" [--allow-changed-data]="--resume w" [--init]="w" [--replace-head]="--init w"
   [--monitor]=train_loss [--upload]="up --run-dir other" [--max-time]=1h [--task.label-smoothing]=0.1 [--task.colors]=colours.txt
   [--val-where]=cls==1 [--folds]=3 [--fold]=1 [--plugin-network]=no
-  [--force]="--run-dir other" [--peer-timeout]=9 [--streams]=4 [--scale-lr]="--lr 0.1"
+  [--force]="--run-dir other" [--heartbeat-timeout]=9 [--streams]=4 [--scale-lr]="--lr 0.1"
   [--order.initial]="5 --order webdataset" [--order.shard-shuffle]="5 --order webdataset"
   [--order.detshuffle]="true --order webdataset" [--resampled]="--epoch-samples 64" [--ema]=0.5
   [--dump-program]=step.mlir [--metrics-listen]=127.0.0.1:0 [--trace]=t.json [--trace-steps]="1:2 --trace t.json" [--trace-layers]="--trace t.json"

@@ -102,7 +102,7 @@ int fail(const std::string& how) {
   const char* const number = std::getenv("OMPI_COMM_WORLD_RANK");
   const bool is_early = how == "early";
   if (is_early && number != nullptr && std::string(number) == "2") std::raise(SIGSTOP);
-  MpiProcesses own({.peer_timeout = std::chrono::milliseconds(3000),
+  MpiProcesses own({.heartbeat_timeout = std::chrono::milliseconds(3000),
                     .start_timeout = std::chrono::seconds(is_early ? 6 : 120),
                     .name = std::string("process ") + (number == nullptr ? "" : number),
                     .log = Log::to_stderr()});

@@ -23,7 +23,7 @@ refused "4 streams cannot be shared evenly by 3 processes" 3 --fake-data 64 --st
 refused "2 samples for 3 processes" 3 --fake-data 2
 refused "--devices: 2 in process 0, 1 in process 1" 1 --fake-data 64 --devices 2 : -np 1 "${train[@]}" --fake-data 64
 refused "--reduce-precision is gone: --allreduce tree-bf16" 1 --fake-data 64 --reduce mpi --reduce-precision bf16
-refused "--peer-timeout: '2': must be at least 3, or 0 for no limit" 1 --fake-data 64 --peer-timeout 2
+refused "--heartbeat-timeout: '2': must be at least 3, or 0 for no limit" 1 --fake-data 64 --heartbeat-timeout 2
 
 start 2 "${train[@]}" --fake-data 64 --epochs 1 --batch-size 32/all --fast-dev-run >"$folder/log" 2>&1 || fail "$(cat "$folder/log")"
 grep -q "2 processes x 1 device x batch size 16 = 32 samples per step" "$folder/log" || fail "$(cat "$folder/log")"

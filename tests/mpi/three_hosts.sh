@@ -105,10 +105,10 @@ broken() {
     fail "$name: no resume: $(tail -n 5 "$folder/$name.again.log")"
 }
 broken link_down "set_link 3 down" "set_link 3 up" 'process 2 on h3 has not been heard from|on node h3'
-broken link_down_early "set_link 3 down" "set_link 3 up" 'process 2 on h3 has not been heard from for 8 s' --peer-timeout 8
-broken pair_cut "cut_pair 2 3" "join_pair 2 3" 'process [12] on h[23] has not been heard from for 6 s by process [12] on h[23]' --peer-timeout 6
+broken link_down_early "set_link 3 down" "set_link 3 up" 'process 2 on h3 has not been heard from for 8 s' --heartbeat-timeout 8
+broken pair_cut "cut_pair 2 3" "join_pair 2 3" 'process [12] on h[23] has not been heard from for 6 s by process [12] on h[23]' --heartbeat-timeout 6
 stop_one() { on 3 pkill -STOP -x millrace; }
-broken stopped stop_one true 'process 2 on h3 has not been heard from for 6 s' --peer-timeout 6
+broken stopped stop_one true 'process 2 on h3 has not been heard from for 6 s' --heartbeat-timeout 6
 
 # refused NAME WORDS COMMAND...: a run that cannot begin ends within its time, and says so.
 refused() {
@@ -130,7 +130,7 @@ rm -r "$data" && mv "$folder/kept" "$data"
 
 echo "== a pair that cannot talk at the start"
 cut_pair 2 3
-refused never_joined 'no answer from 10\.99\.0\.[23]:[0-9]+ of h[23]' run $all "${train[@]}" --run-dir none --peer-timeout 10
+refused never_joined 'no answer from 10\.99\.0\.[23]:[0-9]+ of h[23]' run $all "${train[@]}" --run-dir none --heartbeat-timeout 10
 join_pair 2 3
 
 echo "== a network of the same address on every host, and none named"

@@ -225,7 +225,7 @@ TEST_F(EpochOptions, OrderHasTheDefaultsOfTrain) {
     return help.substr(at, help.find("\n  --", at) - at);
   };
   for (const char* option : {"--streams", "--order", "--resampled", "--epoch-samples", "--repeat",
-                             "--skip", "--take", "--uneven"})
+                             "--skip-samples", "--take-samples", "--uneven"})
     EXPECT_EQ(line_of("order", option), line_of("train", option));
 }
 

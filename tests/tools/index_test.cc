@@ -115,7 +115,7 @@ TEST_F(Index, OfShardsOnTheNetworkGoesToAFolder) {
   const TempDir out;
   const std::string url = nginx.url("set-{000000..000001}.tar");
   index({url}, 2);
-  EXPECT_THAT(error_, HasSubstr("--out"));
+  EXPECT_THAT(error_, HasSubstr("--output"));
   index({url, "--out", out / "indexes"});
   EXPECT_THAT(
       list_dir(out / "indexes"),

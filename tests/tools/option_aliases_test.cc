@@ -130,6 +130,10 @@ TEST(SavedSettings, OfSeveralOptionsThatAreOneNowTheOneThatSaysSomethingCounts) 
                            {.name = "--reduce-precision", .value = "bf16"}},
                           {{.name = "--allreduce", .value = "tree"}}),
               ElementsAre("--allreduce: tree-bf16 saved, tree given"));
+  EXPECT_THAT(differences({{.name = "--skip", .value = "5"}, {.name = "--take", .value = "9"}},
+                          {{.name = "--skip-samples", .value = "5"},
+                           {.name = "--take-samples", .value = "8"}}),
+              ElementsAre("--take-samples: 9 saved, 8 given"));
 }
 
 TEST(SavedSettings, FieldsThatWereAddedHaveTheirDefaults) {

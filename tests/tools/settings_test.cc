@@ -99,7 +99,7 @@ TEST_F(RunSettings, EachOptionOfTrainIsComparedOrMarked) {
   }
   for (const char* name :
        {"--size", "--mean", "--std", "--augment", "--task.label-smoothing", "--order",
-        "--order.buffer", "--uneven", "--skip", "--seed", "--precision"})
+        "--order.buffer", "--uneven", "--skip-samples", "--seed", "--precision"})
     EXPECT_EQ(0, kept.at(name)) << name << " makes another run";
   for (const char* name :
        {"--epochs", "--log-steps", "--optimizer.lr", "--save-top-k", "--batch-size"})

@@ -16,8 +16,8 @@ void IndexPlaces::check(const std::vector<std::string>& shards, const io::Opener
     if (io::is_stream_url(shard))
       throw Error(ErrorCode::kInvalidArgument, "a pipe cannot have an index: " + shard);
     if (folder.empty() && !io::local_path(shard) && !opener.can_list(shard))
-      throw Error(ErrorCode::kInvalidArgument,
-                  "where is the index of " + io::printable_url(shard) + " to go? Give --out DIR");
+      throw Error(ErrorCode::kInvalidArgument, "where is the index of " + io::printable_url(shard) +
+                                                   " to go? Give --output DIR");
     if (!taken.insert(index_path(shard)).second)
       throw Error(ErrorCode::kInvalidArgument,
                   "two shards would have the index " + index_path(shard));

@@ -47,7 +47,7 @@ std::string_view last_object(std::string_view output) {
 void PluginOptions::declare(CLI::App& app, const std::string& sentence) {
   app.add_option("--plugin", plugin,
                  "Start this plugin alone, in this process, for as long as it takes")
-      ->option_text("FILE")
+      ->type_name("FILE")
       ->check(existing_file());
   declare_folders(app);
   app.add_option("--timeout", timeout, sentence)->transform(whole_number(1, kDay));
@@ -58,13 +58,13 @@ CLI::Option* PluginOptions::declare_folders(CLI::App& app) {
       .add_option("--plugin-path", folders,
                   "Look for plugins in these folders of Python packages; else in those of the "
                   "python3 in PATH")
-      ->option_text("DIR ...")
+      ->type_name("DIR")
       ->check(existing_folder());
 }
 
 void PluginOptions::declare_for_run(CLI::App& app) {
   app.add_option("--plugin", plugin, "The PJRT plugin that has the devices, of any kind")
-      ->option_text("FILE")
+      ->type_name("FILE")
       ->check(existing_file())
       ->check(own_of_process());
   declare_folders(app)->check(own_of_process());
@@ -72,8 +72,8 @@ void PluginOptions::declare_for_run(CLI::App& app) {
       ->transform(whole_number(1, kDay))
       ->check(own_of_process());
   app.add_option("--plugin-network", network,
-                 "Several processes: the plugin connects their devices, as those of GPUs and of a "
-                 "TPU pod do; no: the processes sum on the host")
+                 "Several processes: whether the plugin connects their devices, as those of GPUs "
+                 "and of a TPU pod do; no: the processes sum gradients on the host")
       ->transform(one_of({"auto", "yes", "no"}));
 }
 

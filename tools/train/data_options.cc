@@ -49,11 +49,12 @@ void DataOptions::declare(CLI::App& app) {
       ->check(own_of_process());
   app.add_option(
          "--mixup", mixup.mixup,
-         "MixUp: mixes each picture of a batch, and its label, with another one's; alpha of "
-         "the shares' Beta distribution, 0: off. With --cutmix either, by turns at random")
+         "MixUp: mix each picture of a batch, and its label, with another one of the batch; "
+         "alpha of the Beta distribution of their shares, 0: off. Together with --cutmix, each "
+         "batch has one of the two at random")
       ->transform(real_number(0, kMaxAlpha));
   app.add_option("--cutmix", mixup.cutmix,
-                 "CutMix: the same, of a random rectangle that the other one's picture covers")
+                 "CutMix: the same by a random rectangle that is copied from the other picture")
       ->transform(real_number(0, kMaxAlpha));
   app.add_option("--folds", folds,
                  "{fold} in SPEC stands for each of the folds 0 to N-1 except --fold")
@@ -96,7 +97,7 @@ void DataOptions::settle(ReadOptions& read) {
     require(train.empty() && val.empty() && join.empty() && val_join.empty(),
             "--fake-data takes neither shards nor --val");
     require(order.chosen().range.is_all(),
-            "--fake-data N has N samples: --skip and --take are for shards");
+            "--fake-data N has N samples: --skip-samples and --take-samples are for shards");
     return;
   }
   require(!train.empty(), "no shards given: millrace train SPEC");
@@ -105,7 +106,7 @@ void DataOptions::settle(ReadOptions& read) {
   const bool has_val = !val_specs().empty();
   const SampleOrder& chosen = val_order.chosen();
   require(has_val || (val_join.empty() && chosen.range.is_all() && !chosen.shuffle.chooses()),
-          "--val-join, --val-skip, --val-take and --val-where need --val");
+          "--val-join, --val-skip-samples, --val-take-samples and --val-where need --val");
   if (!has_val) return;
   read.check(val_specs(), val_join);
 }

@@ -72,6 +72,7 @@ void RunOptions::declare(CLI::App& app) {
   app.add_option("--accelerator", accelerator,
                  "The kind of processor, apart from its number: cpu, tpu, cuda, ...; auto: what "
                  "--devices names")
+      ->type_name("NAME")
       ->check(own_of_process());
   plugins.declare_for_run(app);
   precision.declare(app);
@@ -85,31 +86,31 @@ void RunOptions::declare(CLI::App& app) {
       ->transform(whole_number(0, kMaxThreads))
       ->check(in_short_help())
       ->check(own_of_process());
-  app.add_option("--prefetch", prefetch, "Batches kept ready")
+  app.add_option("--prefetch", prefetch, "Batches that are prepared ahead of the training step")
       ->transform(whole_number(1, 1 << 16))
       ->check(own_of_process());
-  app.add_flag(
-         "--no-autotune", no_autotune,
-         "Keep read-ahead and threads as they are at first, whatever the model waits for; the "
-         "order is the same with and without")
+  app.add_flag("--no-autotune", no_autotune,
+               "Do not adapt read-ahead and threads to what the model waits for; the order of the "
+               "samples is the same with and without")
       ->check(own_of_process());
 }
 
 void RunOptions::declare_cache(CLI::App& app) {
   app.option_defaults()->group("Devices and threads");
   auto* cache =
-      app.add_option("--cache-decoded", cache_decoded,
-                     "Keep decoded pictures in up to so much memory, so that each is decoded once: "
-                     "2GB, 500MiB; no batch depends on it [none are kept]")
+      app.add_option(
+             "--cache-decoded", cache_decoded,
+             "Keep decoded pictures in a cache of this size in memory, so that each is decoded "
+             "once: 2GB, 500MiB; batches are the same with and without [none are kept]")
           ->type_name("SIZE")
           ->default_str("")
           ->check(own_of_process());
   app.add_option("--cache-decoded-in", cache_decoded_in,
-                 "Keep them in a file in this folder instead, which is gone with the process")
-      ->type_name("DIR")
+                 "Keep them in a file in this folder instead, which is deleted with the process")
       ->transform(output_path())
       ->needs(cache)
       ->check(CLI::ExistingDirectory)
+      ->type_name("DIR")
       ->check(own_of_process());
 }
 

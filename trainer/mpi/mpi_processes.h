@@ -9,8 +9,8 @@
 //
 // A process that fails calls transport().abort(): the others' exchanges throw Cancelled with its
 // reason, host and process number. A process that another one exchanges messages with, and has not
-// heard from for MpiOptions::peer_timeout, is taken for dead, and the run ends likewise: every pair
-// that talks watches itself, so that a cut between any two hosts is noticed.
+// heard from for MpiOptions::heartbeat_timeout, is taken for dead, and the run ends likewise: every
+// pair that talks watches itself, so that a cut between any two hosts is noticed.
 //
 // Threads: constructed and destroyed by one thread, once per process; transport() from any.
 #pragma once
@@ -30,7 +30,7 @@ namespace millrace::trainer {
 struct MpiOptions {
   /// How long a process may be silent: its engine thread tells the others once per second that it
   /// is there, whatever the rest of it does. 0: without limit.
-  std::chrono::milliseconds peer_timeout{30'000};
+  std::chrono::milliseconds heartbeat_timeout{30'000};
   /// How long the processes may take to find each other at the start, and to part at the end. 0:
   /// without limit.
   std::chrono::milliseconds start_timeout{30'000};

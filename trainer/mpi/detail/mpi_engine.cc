@@ -340,7 +340,7 @@ void MpiEngine::forgive_own_pause(Clock::time_point now) {
 }
 
 std::string MpiEngine::silence_of(int process) const {
-  const auto seconds = std::chrono::duration<double>(options_.peer_timeout).count();
+  const auto seconds = std::chrono::duration<double>(options_.heartbeat_timeout).count();
   return fmt::format("{} has not been heard from for {} s by {}", name_of(process), seconds,
                      name_of(process_));
 }
@@ -355,8 +355,8 @@ void MpiEngine::check_peers() {
     if (one.last_word) {
       if (now - *one.last_word > kLeftAlone && waits_for(other))
         begin_abort(fmt::format("{} has ended before the others", name_of(other)), true);
-    } else if (one.talks && options_.peer_timeout.count() > 0 &&
-               now - one.heard > options_.peer_timeout) {
+    } else if (one.talks && options_.heartbeat_timeout.count() > 0 &&
+               now - one.heard > options_.heartbeat_timeout) {
       begin_abort(silence_of(other), true);
     }
   }
