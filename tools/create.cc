@@ -16,7 +16,6 @@
 #include "tools/create/write_set.h"
 #include "tools/metrics_watch.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"
 #include "tools/run_processes.h"

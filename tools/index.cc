@@ -15,7 +15,6 @@
 #include "tools/commands.h"
 #include "tools/index/index_place.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/per_shard.h"
 #include "tools/progress.h"

@@ -18,9 +18,9 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/network_options.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/program.h"
+#include "tools/values.h"
 
 namespace millrace::tools {
 namespace {

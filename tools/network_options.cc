@@ -11,8 +11,8 @@
 #include "io/local_path.h"
 #include "tools/command.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/parse.h"
+#include "tools/values.h"
 #include "wds/shard_name.h"
 
 namespace millrace::tools {

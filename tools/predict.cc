@@ -18,7 +18,6 @@
 #include "tools/commands.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"

@@ -12,7 +12,6 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/network_options.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/report/page.h"
 #include "tools/report/run_record.h"

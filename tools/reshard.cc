@@ -20,7 +20,6 @@
 #include "tools/label_map.h"
 #include "tools/metered_opener.h"
 #include "tools/metrics_watch.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/picture_recoding.h"

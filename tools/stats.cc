@@ -15,7 +15,6 @@
 #include "tools/known_samples.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"

@@ -19,7 +19,6 @@
 #include "tools/commands.h"
 #include "tools/help.h"
 #include "tools/network_options.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/values.h"

@@ -14,7 +14,6 @@
 #include "io/trace_file.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/values.h"

@@ -10,8 +10,10 @@
 #include <limits>
 #include <optional>
 
+#include "io/base/error.h"
 #include "io/base/suggest.h"
 #include "io/base/text.h"
+#include "io/home_path.h"
 #include "io/opener.h"
 
 namespace millrace::tools {
@@ -191,5 +193,18 @@ CLI::Validator above_zero() {
 CLI::Validator existing_file() { return existing(false); }
 
 CLI::Validator existing_folder() { return existing(true); }
+
+CLI::Validator output_path() {
+  return CLI::Validator(
+      [](std::string& path) -> std::string {
+        try {
+          path = io::with_home(path);
+          return {};
+        } catch (const Error& error) {
+          return error.message();
+        }
+      },
+      "");
+}
 
 }  // namespace millrace::tools

@@ -70,5 +70,8 @@ CLI::Validator above_zero();
 /// An existing local file, or folder.
 CLI::Validator existing_file();
 CLI::Validator existing_folder();
+/// Where results go, or a folder that an earlier command wrote: a path, whose `~` is the home
+/// folder as in shard specs, or a url.
+CLI::Validator output_path();
 
 }  // namespace millrace::tools

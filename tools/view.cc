@@ -18,7 +18,6 @@
 #include "tools/label_map.h"
 #include "tools/multi_crop_option.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
 #include "tools/read_options.h"

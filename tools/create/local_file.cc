@@ -4,9 +4,11 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "io/base/error.h"
 #include "io/local_file.h"
+#include "io/same_file.h"
 
 namespace millrace::tools {
 
@@ -28,6 +30,19 @@ io::Bytes read_local_file(const std::string& path, std::size_t max_bytes) {
   if (used != size)
     throw Error(ErrorCode::kIo, "the file changed while it was read", {.url = path});
   return {room.first(size), std::move(owner)};
+}
+
+void refuse_repeated_files(std::span<const std::string> files) {
+  std::vector<std::string> identities;
+  identities.reserve(files.size());
+  for (const std::string& file : files) identities.push_back(io::file_identity(file));
+  const auto repeated = io::find_repeated(identities);
+  if (!repeated) return;
+  const std::string& file = files[repeated->first];
+  const std::string& earlier = files[repeated->second];
+  throw Error(ErrorCode::kInvalidArgument,
+              file + (earlier == file ? " is listed twice" : " and " + earlier + " are one file") +
+                  ": its samples would be in the set twice");
 }
 
 }  // namespace millrace::tools

@@ -16,7 +16,7 @@
 #include "io/base/text.h"
 #include "tools/create/class_labels.h"
 #include "tools/create/keys.h"
-#include "tools/create/repeated_files.h"
+#include "tools/create/local_file.h"
 #include "wds/in_column.h"
 #include "wds/member_name.h"
 

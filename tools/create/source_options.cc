@@ -14,7 +14,6 @@
 #include "io/base/error.h"
 #include "tools/create/local_file.h"
 #include "tools/create/renumbered_source.h"
-#include "tools/create/repeated_files.h"
 #include "tools/label_map.h"
 #include "tools/parse.h"
 #include "tools/values.h"

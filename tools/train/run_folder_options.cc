@@ -14,7 +14,6 @@
 #include "io/base/error.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/output_place.h"
 #include "tools/train/weights_file.h"
 #include "tools/values.h"

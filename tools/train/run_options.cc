@@ -16,7 +16,6 @@
 #include "pipeline/slots.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
-#include "tools/output_path.h"
 #include "tools/parse.h"
 #include "tools/shown_counts.h"
 #include "tools/values.h"
