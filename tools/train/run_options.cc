@@ -108,7 +108,7 @@ void RunOptions::declare_cache(CLI::App& app) {
                  "Keep them in a file in this folder instead, which is deleted with the process")
       ->transform(output_path())
       ->needs(cache)
-      ->check(CLI::ExistingDirectory)
+      ->check(existing_folder())
       ->type_name("DIR")
       ->check(own_of_process());
 }
