@@ -215,11 +215,7 @@ class TrainCommand final : public Command {
     });
     check_label_map(cluster);
     RunInput& input = *made;
-    if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
-      optimisation_.steps_per_epoch =
-          decide_number(cluster, [&] { return find_steps(input, context); });
-    optimisation_.settle(*model, batch_of_step(),
-                         decide_number(cluster, [&] { return run_steps(input, context); }));
+    settle_steps(*model, input, cluster, context);
     processes_->print_places(context);
     print_header(*model, context);
     warn_of_overlap(context);
@@ -236,6 +232,16 @@ class TrainCommand final : public Command {
                              .cluster = &cluster},
                             input, context);
     check_target(result);
+  }
+
+  /// Schedules count in epochs and in steps.
+  void settle_steps(const trainer::Model& model, RunInput& input, trainer::Cluster& cluster,
+                    CommandContext& context) {
+    if (optimisation_.needs_steps_per_epoch() && optimisation_.steps_per_epoch == 0)
+      optimisation_.steps_per_epoch =
+          decide_number(cluster, [&] { return find_steps(input, context); });
+    optimisation_.settle(model, batch_of_step(),
+                         decide_number(cluster, [&] { return run_steps(input, context); }));
   }
 
   trainer::TerminalLine* terminal_of(const CommandContext& context) const {
@@ -728,18 +734,24 @@ class TrainCommand final : public Command {
       watched.emplace(watch_->metrics(), watched_run(run_input));
     }
     auto result = fit_and_draw(input, observers, page, context);
-    if (!result.end.stopped_by.empty())
-      context.log.info(result.last_checkpoint.empty()
-                           ? "nothing is saved: the run has no folder (--run-dir)"
-                           : io::printable_url(result.last_checkpoint) +
-                                 "; --resume auto continues from it");
+    say_stopped(result, context.log);
     input.cluster->fail_alike();  // from here on: the result is every process's
     if (result.end.interrupted) throw Error(ErrorCode::kCancelled, "training was stopped");
-    if (!upload.missing().empty())
-      throw Error(ErrorCode::kIo,
-                  fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),
-                  {.url = run_folder_.upload});
+    check_uploaded(upload);
     return result;
+  }
+
+  static void say_stopped(const trainer::FitResult& result, const Log& log) {
+    if (result.end.stopped_by.empty()) return;
+    log.info(result.last_checkpoint.empty()
+                 ? "nothing is saved: the run has no folder (--run-dir)"
+                 : io::printable_url(result.last_checkpoint) + "; --resume auto continues from it");
+  }
+
+  void check_uploaded(const CheckpointUpload& upload) const {
+    if (upload.missing().empty()) return;
+    throw Error(ErrorCode::kIo, fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),
+                {.url = run_folder_.upload});
   }
 
   trainer::WatchedRun watched_run(const RunInput& input) const {

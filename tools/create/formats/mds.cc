@@ -21,58 +21,77 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What stands before an array's values, of what its encoding does not say.
+class ArrayHead {
+ public:
+  explicit ArrayHead(const io::Bytes& data) : data_(data) {}
+
+  std::string_view dtype() {
+    constexpr std::array<std::pair<unsigned, std::string_view>, 11> kCodes = {{{8, "uint8"},
+                                                                               {9, "int8"},
+                                                                               {16, "uint16"},
+                                                                               {17, "int16"},
+                                                                               {18, "float16"},
+                                                                               {32, "uint32"},
+                                                                               {33, "int32"},
+                                                                               {34, "float32"},
+                                                                               {64, "uint64"},
+                                                                               {65, "int64"},
+                                                                               {66, "float64"}}};
+    const unsigned code = next();
+    for (const auto& [known, name] : kCodes)
+      if (known == code) return name;
+    throw Error(ErrorCode::kCorrupt, fmt::format("an array of type {}", code));
+  }
+
+  /// One byte has the number of axes and how wide their lengths are.
+  std::vector<std::uint64_t> shape() {
+    constexpr std::string_view kLengthBytes = "\1\2\4\10";
+    const unsigned layout = next();
+    std::vector<std::uint64_t> shape(layout >> 2U);
+    const auto bytes = static_cast<unsigned>(kLengthBytes[layout & 3U]);
+    for (std::uint64_t& length : shape)
+      for (unsigned i = 0; i < bytes; ++i) length |= std::uint64_t{next()} << (8 * i);
+    return shape;
+  }
+
+  io::Bytes values() const { return data_.slice(at_, data_.size() - at_); }
+
+ private:
+  unsigned next() {
+    if (at_ >= data_.size()) throw Error(ErrorCode::kCorrupt, "an array without its type or shape");
+    return static_cast<unsigned char>(data_.text()[at_++]);
+  }
+
+  const io::Bytes& data_;
+  std::size_t at_ = 0;
+};
+
+/// Takes the first of `list`, up to `mark`, off it.
+std::string_view take_word(std::string_view& list, char mark) {
+  const std::size_t end = std::min(list.find(mark), list.size());
+  const std::string_view word = list.substr(0, end);
+  list.remove_prefix(std::min(end + 1, list.size()));
+  return word;
+}
+
+/// "3,224,224".
+std::vector<std::uint64_t> array_shape(std::string_view lengths) {
+  std::vector<std::uint64_t> shape;
+  while (!lengths.empty())
+    shape.push_back(static_cast<std::uint64_t>(
+        std::max<std::int64_t>(0, number_or_zero(take_word(lengths, ',')))));
+  return shape;
+}
+
 /// ndarray, ndarray:DTYPE or ndarray:DTYPE:SHAPE; what is not given stands before the values.
 RecordValue mds_array(std::string_view encoding, const io::Bytes& data) {
-  constexpr std::string_view kShapeBytes = "\1\2\4\10";
-  constexpr std::array<std::pair<int, std::string_view>, 11> kCodes = {{{8, "uint8"},
-                                                                        {9, "int8"},
-                                                                        {16, "uint16"},
-                                                                        {17, "int16"},
-                                                                        {18, "float16"},
-                                                                        {32, "uint32"},
-                                                                        {33, "int32"},
-                                                                        {34, "float32"},
-                                                                        {64, "uint64"},
-                                                                        {65, "int64"},
-                                                                        {66, "float64"}}};
-  const auto byte_at = [&](std::size_t at) {
-    if (at >= data.size()) throw Error(ErrorCode::kCorrupt, "an array without its type or shape");
-    return static_cast<unsigned char>(data.text()[at]);
-  };
-  std::string_view rest = encoding;
-  const auto next_word = [&rest] {
-    const std::size_t colon = std::min(rest.find(':'), rest.size());
-    const std::string_view word = rest.substr(0, colon);
-    rest.remove_prefix(std::min(colon + 1, rest.size()));
-    return word;
-  };
-  static_cast<void>(next_word());
-  std::string_view dtype = next_word();
-  std::size_t at = 0;
-  if (dtype.empty()) {
-    const int code = byte_at(at++);
-    for (const auto& [known, name] : kCodes)
-      if (known == code) dtype = name;
-    if (dtype.empty()) throw Error(ErrorCode::kCorrupt, fmt::format("an array of type {}", code));
-  }
-  std::vector<std::uint64_t> shape;
-  if (!rest.empty()) {
-    for (std::size_t begin = 0; begin < rest.size();) {
-      const std::size_t comma = std::min(rest.find(',', begin), rest.size());
-      shape.push_back(static_cast<std::uint64_t>(
-          std::max<std::int64_t>(0, number_or_zero(rest.substr(begin, comma - begin)))));
-      begin = comma + 1;
-    }
-  } else {
-    const unsigned rank = byte_at(at) >> 2U;
-    const std::size_t bytes = static_cast<unsigned char>(kShapeBytes[byte_at(at++) & 3U]);
-    for (unsigned axis = 0; axis < rank; ++axis) {
-      std::uint64_t size = 0;
-      for (std::size_t i = 0; i < bytes; ++i) size |= std::uint64_t{byte_at(at++)} << (8 * i);
-      shape.push_back(size);
-    }
-  }
-  return RecordValue::of(npy_file(number_type(dtype), shape, data.slice(at, data.size() - at)));
+  static_cast<void>(take_word(encoding, ':'));
+  const std::string_view word = take_word(encoding, ':');
+  ArrayHead head(data);
+  const std::string_view dtype = word.empty() ? head.dtype() : word;
+  const auto shape = encoding.empty() ? head.shape() : array_shape(encoding);
+  return RecordValue::of(npy_file(number_type(dtype), shape, head.values()));
 }
 
 /// list[pil], list[jpeg], list[png]: four bytes of zero, the number, the sizes, the pictures.
