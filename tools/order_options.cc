@@ -64,12 +64,14 @@ void OrderOptions::declare(CLI::App& app) {
 }
 
 void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
-  app.add_option("--" + prefix + "skip-samples", chosen_.range.skip,
-                 "Leave out the first N samples, in the shards' order, before any shuffle")
+  const std::string of = prefix.empty() ? "" : " of --val";
+  app.add_option(
+         "--" + prefix + "skip-samples", chosen_.range.skip,
+         "Leave out the first N samples" + of + ", in the shards' order, before any shuffle")
       ->transform(whole_number(0))
       ->type_name("N");
   app.add_option("--" + prefix + "take-samples", chosen_.range.take,
-                 "Read only the first N samples of those not skipped; 0: all")
+                 "Read only the first N samples" + of + ", of those not skipped; 0: all")
       ->transform(whole_number(0))
       ->type_name("N");
 }
