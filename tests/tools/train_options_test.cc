@@ -685,7 +685,8 @@ TEST_F(TrainOptions, SkipAndTakeDivideASetForTrainingAndEvaluation) {
   EXPECT_THAT(refused({"--skip", "96"}), HasSubstr("96 to skip leave nothing of 96 samples"));
   EXPECT_THAT(refused({"--take", "9", "--no-index", "--no-scan"}),
               HasSubstr("the number in each shard must be known"));
-  EXPECT_THAT(refused({"--take", "9", "--order", "webdataset"}), HasSubstr("--skip-samples and --take-samples"));
+  EXPECT_THAT(refused({"--take", "9", "--order", "webdataset"}),
+              HasSubstr("--skip-samples and --take-samples"));
   EXPECT_THAT(refused({"--val-take", "9"}), HasSubstr("need --val"));
   EXPECT_THAT(refused({"--val-where", "cls == 1"}), HasSubstr("need --val"));
   EXPECT_THAT(refused({"--take", "-1"}), HasSubstr("--take"));
