@@ -273,6 +273,23 @@ void find_places(PipelineOptions& options) {
   options.found.counts = std::move(counts);
 }
 
+/// Where each set of a mix begins, and where it ends.
+std::vector<std::uint64_t> mix_borders(const PipelineOptions& options) {
+  std::vector<std::uint64_t> borders;
+  std::uint64_t before = 0;
+  std::size_t first = 0;
+  for (const MixOptions::Part& part : options.mix.parts) {
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < part.num_shards; ++i)
+      count += options.found.contents->shards[first + i].count();
+    borders.push_back(before + std::min(part.range.skip, count));
+    borders.push_back(borders.back() + part.range.of(count));
+    before += count;
+    first += part.num_shards;
+  }
+  return borders;
+}
+
 /// Which of them an epoch draws, and how often.
 void choose_samples(PipelineOptions& options) {
   const wds::ShuffleOptions& wanted = options.shuffle;
@@ -284,6 +301,7 @@ void choose_samples(PipelineOptions& options) {
       {.first = std::min(options.range.skip, options.found.contents->count),
        .count = count,
        .draws = epochs.passes == 0 ? static_cast<std::uint64_t>(epochs.samples) : 0,
+       .borders = mix_borders(options),
        .ledger = &ledger,
        .stop = options.stop});
   if (!wanted.where.empty())
@@ -293,8 +311,10 @@ void choose_samples(PipelineOptions& options) {
   for (const MixOptions::Part& part : options.mix.parts) {
     if (samples_of_part(options, first, part) == 0)
       throw Error(ErrorCode::kNotFound,
-                  fmt::format("where '{}' keeps no sample of a set of the mix",
-                              printable(wanted.where, 200)),
+                  wanted.where.empty()
+                      ? "no sample of a set of the mix is left"
+                      : fmt::format("where '{}' keeps no sample of a set of the mix",
+                                    printable(wanted.where, 200)),
                   {.url = io::printable_url(options.shards[first])});
     first += part.num_shards;
   }

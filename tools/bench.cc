@@ -233,7 +233,7 @@ class BenchCommand final : public Command {
     trainer::DeviceThreads threads(devices_->set);
     trainer::LoaderFeed feed(options(context), devices_->set);
     const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
+    const auto objective = choice_.task.objective(choice_.classes);
     const auto backend = devices_->make_backend(choice_.images.of_bytes(), context.log);
     MeteredFeed metered(feed);
     const auto watched = watch([&] { return metered.state(); });
@@ -242,7 +242,7 @@ class BenchCommand final : public Command {
     std::vector<trainer::Observer*> observers = {&timed, &bar};
     if (watch_) observers.push_back(&watch_->metrics());
     trainer::fit({.model = *model,
-                  .objective = objective,
+                  .objective = *objective,
                   .train = metered,
                   .devices = threads,
                   .backend = backend.get()},

@@ -121,9 +121,9 @@ class EvalCommand final : public Command {
     trainer::all_do(cluster, [&] { check_classes(choice); });
     if (is_first) say_changes(choice, context);
     const auto model = choice.build();
-    const trainer::LossObjective losses = choice.task.objective(choice.classes);
+    const auto losses = choice.task.objective(choice.classes);
     check_views(views_, choice.task.is_dense());
-    const ViewObjective objective(losses, views_);
+    const ViewObjective objective(*losses, views_);
     pipeline::PipelineOptions options;
     trainer::all_do(cluster, [&] {
       options = make_pipeline_options(

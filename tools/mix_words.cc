@@ -64,9 +64,6 @@ void MixWords::check(const std::vector<std::string>& words, const SampleOrder& o
           "--skip-samples and --take-samples are not for a mix: its sets are read whole");
   require(order.shuffle.order != wds::Order::kWebDataset,
           "--order webdataset is not for a mix: its sets are shuffled, or permutations");
-  require(
-      order.shuffle.balance.empty() && order.shuffle.weight.empty() && order.shuffle.copies == 1,
-      "--order: balance, weight and copies are of one set: a mix's have weights of their own");
   require(!order.epochs.resampled || end == wds::MixEnd::kStop,
           "--mix-end: sets that are --resampled have no end, nothing is repeated or dropped");
   std::vector<double> weights;

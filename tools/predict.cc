@@ -222,7 +222,7 @@ class PredictCommand final : public Command {
     const device::DeviceSet& devices = processes_->devices();
     trainer::DeviceThreads threads(devices);
     const auto model = choice_.build();
-    const trainer::LossObjective objective = choice_.task.objective(choice_.classes);
+    const auto objective = choice_.task.objective(choice_.classes);
     show_status(shown, "reading the shards' counts");
     CommandContext own = context;
     own.terminal = shown;
@@ -236,7 +236,7 @@ class PredictCommand final : public Command {
     std::uint64_t done = 0;
     return trainer::predict(
         {.model = *model,
-         .objective = objective,
+         .objective = *objective,
          .feed = feed,
          .devices = threads,
          .backend = backend.get()},
@@ -251,6 +251,11 @@ class PredictCommand final : public Command {
           each(one);
           progress.at(++done);
         });
+  }
+
+  /// Of the texts' tower, too.
+  std::size_t num_outputs() const {
+    return static_cast<std::size_t>(choice_.classes) * (choice_.task.what().text ? 2 : 1);
   }
 
   struct Rows {
@@ -274,7 +279,7 @@ class PredictCommand final : public Command {
     };
     const Rows rows = rows_of(choice_.task.what());
     if (processes_->is_first())  // the parts one behind the other are one file
-      line(rows.header(rows_, static_cast<std::size_t>(choice_.classes)));
+      line(rows.header(rows_, num_outputs()));
     const std::int64_t samples =
         predict(context, [&](const trainer::Prediction& one) { line(rows.row(one, rows_)); });
     finish_together([&] {

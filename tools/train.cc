@@ -164,7 +164,7 @@ class TrainCommand final : public Command {
     check_contrast();
     check_evaluation();
     check_streams();
-    run_folder_.check(choice_.task.objective(choice_.classes, data_.mixup).measures(),
+    run_folder_.check(choice_.task.objective(choice_.classes, data_.mixup)->measures(),
                       has_validation());
   }
 
@@ -205,8 +205,8 @@ class TrainCommand final : public Command {
     const auto model = choice_.build();
     const auto evaluated =
         choice_.images.has_eval_size() ? choice_.for_evaluation().build() : nullptr;
-    const trainer::LossObjective losses = choice_.task.objective(choice_.classes, data_.mixup);
-    const ViewObjective objective(losses, views_);
+    const auto losses = choice_.task.objective(choice_.classes, data_.mixup);
+    const ViewObjective objective(*losses, views_);
     std::optional<RunInput> made;
     first_batch_.emplace(terminal_of(context));
     trainer::all_do(cluster, [&] {
@@ -267,7 +267,8 @@ class TrainCommand final : public Command {
   bool has_validation() const { return limits_.overfit_batches > 0 || !data_.val_specs().empty(); }
 
   void check_contrast() const {
-    if (!choice_.task.what().has_embeddings()) return;
+    const Task& task = choice_.task.what();
+    if (!task.has_embeddings() || task.text) return;
     require(data_.order.chosen().shuffle.copies > 1,
             "--task contrast compares views of the same sample: --order 'permutation(copies=2)'");
     require(limits_.overfit_batches == 0, "--overfit-batches takes one view of each sample");

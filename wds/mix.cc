@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "wds/mix_draws.h"
 #include "wds/sample_selection.h"
 
 namespace millrace::wds {
@@ -234,6 +235,27 @@ std::uint64_t mix_length(std::span<const double> weights, std::span<const std::u
     }
   }
   return length;
+}
+
+std::vector<std::uint64_t> mix_draws(std::span<const double> weights, int num_streams,
+                                     std::uint64_t length) {
+  const Numbers whole = whole_weights(weights);
+  const auto streams = static_cast<std::uint64_t>(num_streams);
+  std::vector<Numbers> taken;
+  for (std::uint64_t stream = 0; stream < streams; ++stream)
+    taken.push_back(taken_in(whole, stream, share_of(length, stream, streams)));
+  Numbers draws;
+  for (std::size_t set = 0; set < whole.size(); ++set) {
+    std::uint64_t most = 1;
+    for (std::uint64_t stream = 0; stream < streams; ++stream) {
+      // The last of its numbers there, of which the set's stream has every S-th.
+      const std::uint64_t own = (stream + streams - sum_of(draws) % streams) % streams;
+      if (const std::uint64_t count = taken[stream][set]; count > 0)
+        most = std::max(most, own + (count - 1) * streams + 1);
+    }
+    draws.push_back(most);
+  }
+  return draws;
 }
 
 MixedStream::MixedStream(const Options& options, const StreamPosition* start,

@@ -15,7 +15,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/rng.h"
@@ -258,18 +257,41 @@ void report_damaged(const std::vector<SampleSelection::Damaged>& damaged, const 
   throw Error(ErrorCode::kNotFound, text);
 }
 
-/// Each sample's share: of its group's, which all groups have the same, or its weight.
-std::vector<double> sample_shares(const std::vector<Chosen>& chosen,
-                                  const ShuffleOptions& options) {
-  std::vector<double> shares;
-  if (options.balance.empty() && options.weight.empty()) return shares;
-  std::map<std::string, double> sums;
-  if (!options.balance.empty())
-    for (const Chosen& one : chosen)
-      if (one.kept) sums[one.group] += 1;
-  for (const Chosen& one : chosen)
-    if (one.kept) shares.push_back(options.balance.empty() ? one.weight : 1 / sums[one.group]);
-  return shares;
+/// Those that are kept, with their shares.
+struct Kept {
+  std::vector<std::uint64_t> numbers = {};
+  std::vector<double> shares = {};
+};
+
+/// A sample's set in a mix, and its group there.
+using GroupOfSet = std::pair<std::ptrdiff_t, std::string_view>;
+
+GroupOfSet group_of(std::uint64_t number, const std::vector<Chosen>& chosen,
+                    const SelectionRun& run) {
+  const auto behind = std::ranges::upper_bound(run.borders, number);
+  return {behind - run.borders.begin(), chosen[number - run.first].group};
+}
+
+/// All groups of a set have the same share. Samples of a group stand beside each other, so that it
+/// has its share to within one.
+void balance(const std::vector<Chosen>& chosen, const SelectionRun& run, Kept& kept) {
+  const auto own = [&](std::uint64_t number) { return group_of(number, chosen, run); };
+  std::ranges::stable_sort(kept.numbers, {}, own);
+  std::map<GroupOfSet, double> sums;
+  for (const std::uint64_t number : kept.numbers) sums[own(number)] += 1;
+  for (const std::uint64_t number : kept.numbers) kept.shares.push_back(1 / sums[own(number)]);
+}
+
+Kept those_kept(const std::vector<Chosen>& chosen, const ShuffleOptions& options,
+                const SelectionRun& run) {
+  Kept kept;
+  for (std::uint64_t i = 0; i < run.count; ++i) {
+    if (!chosen[i].kept) continue;
+    kept.numbers.push_back(run.first + i);
+    if (!options.weight.empty()) kept.shares.push_back(chosen[i].weight);
+  }
+  if (!options.balance.empty()) balance(chosen, run, kept);
+  return kept;
 }
 
 }  // namespace
@@ -308,32 +330,45 @@ void SampleSelection::divide(std::span<const double> shares) {
 
 namespace {
 
-/// Where the samples [first, first + count) are among `numbers`, which ascend.
-std::span<const std::uint64_t> those_in(std::span<const std::uint64_t> numbers, std::uint64_t first,
-                                        std::uint64_t count) {
-  const auto begin = std::ranges::lower_bound(numbers, first);
-  return {begin, std::ranges::lower_bound(numbers, first + count)};
+/// Where the samples [first, first + count) are among `numbers`: they ascend, or those of each set
+/// stand behind those of the set before.
+struct Stretch {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+Stretch those_in(std::span<const std::uint64_t> numbers, std::uint64_t first, std::uint64_t count) {
+  const auto place = [&](std::uint64_t of) {
+    const auto is_before = [of](std::uint64_t number) { return number < of; };
+    return static_cast<std::size_t>(std::ranges::partition_point(numbers, is_before) -
+                                    numbers.begin());
+  };
+  return {place(first), place(first + count)};
 }
 
 }  // namespace
 
 std::uint64_t SampleSelection::kept_in(std::uint64_t first, std::uint64_t count) const {
-  return those_in(numbers_, first, count).size();
+  const Stretch own = those_in(numbers_, first, count);
+  return own.end - own.begin;
 }
 
 std::shared_ptr<const SampleSelection> SampleSelection::part(std::uint64_t first,
                                                              std::uint64_t count,
-                                                             std::uint64_t begin) const {
-  MILLRACE_CHECK(ends_.empty(), "a part of a selection with shares has no shares of its own");
-  std::vector<std::uint64_t> own;
-  for (const std::uint64_t number : those_in(numbers_, first, count)) own.push_back(number - begin);
-  std::vector<Damaged> damaged;
+                                                             std::uint64_t begin,
+                                                             std::uint64_t draws) const {
+  const Stretch own = those_in(numbers_, first, count);
+  Parts parts;
+  parts.draws = draws;
+  for (std::size_t i = own.begin; i < own.end; ++i) {
+    parts.numbers.push_back(numbers_[i] - begin);
+    if (has_shares()) parts.shares.push_back(ends_[i] - (i == 0 ? 0.0 : ends_[i - 1]));
+  }
   for (const Damaged& one : damaged_)
     if (one.number >= first && one.number < first + count)
-      damaged.push_back({one.number - begin, one.fault});
-  const std::uint64_t filtered = count - own.size() - damaged.size();
-  return std::make_shared<const SampleSelection>(
-      Parts{.numbers = std::move(own), .filtered = filtered, .damaged = std::move(damaged)});
+      parts.damaged.push_back({one.number - begin, one.fault});
+  parts.filtered = count - parts.numbers.size() - parts.damaged.size();
+  return std::make_shared<const SampleSelection>(std::move(parts));
 }
 
 std::uint64_t SampleSelection::number(std::uint64_t draw, const PermutationKey& key) const {
@@ -358,32 +393,12 @@ std::shared_ptr<const SampleSelection> find_selection(const io::Opener& opener,
   const std::vector<Chosen> chosen = survey.find();
   std::vector<SampleSelection::Damaged> damaged = survey.damaged();
   report_damaged(damaged, run);
-  std::vector<std::uint64_t> numbers;
-  for (std::uint64_t i = 0; i < run.count; ++i)
-    if (chosen[i].kept) numbers.push_back(run.first + i);
-  if (numbers.empty() && run.count > 0) none_is_kept(options, run, damaged);
-  std::vector<double> shares = sample_shares(chosen, options);
-  if (!options.balance.empty()) {  // samples of a class beside each other, so that it has its share
-                                   // to within one
-    std::vector<std::size_t> order(numbers.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto first = run.first;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return chosen[numbers[a] - first].group < chosen[numbers[b] - first].group;
-    });
-    std::vector<std::uint64_t> sorted(numbers.size());
-    std::vector<double> sorted_shares(numbers.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      sorted[i] = numbers[order[i]];
-      sorted_shares[i] = shares[order[i]];
-    }
-    numbers = std::move(sorted);
-    shares = std::move(sorted_shares);
-  }
-  const std::uint64_t filtered = run.count - numbers.size() - damaged.size();
+  Kept kept = those_kept(chosen, options, run);
+  if (kept.numbers.empty() && run.count > 0) none_is_kept(options, run, damaged);
+  const std::uint64_t filtered = run.count - kept.numbers.size() - damaged.size();
   return std::make_shared<const SampleSelection>(
-      SampleSelection::Parts{.numbers = std::move(numbers),
-                             .shares = std::move(shares),
+      SampleSelection::Parts{.numbers = std::move(kept.numbers),
+                             .shares = std::move(kept.shares),
                              .draws = run.draws,
                              .filtered = filtered,
                              .damaged = std::move(damaged),

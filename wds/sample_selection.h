@@ -10,6 +10,9 @@
 // a sample is drawn as often as its share says, to within one, and so is a class (systematic
 // sampling). The draws' order is the permutation's.
 //
+// Of a mix, each set has shares of its own: a class has its share of its set's draws, whatever the
+// other sets hold (wds/mix_draws.h says how many draws those are).
+//
 // Only the fields that are looked at are read. Buffers: 16 bytes per sample that is kept. Threads:
 // const, from any.
 #pragma once
@@ -71,10 +74,12 @@ class SampleSelection {
   const std::string& weights_sha256() const { return weights_sha256_; }
   /// How many of the set's samples [first, first + count) are kept.
   std::uint64_t kept_in(std::uint64_t first, std::uint64_t count) const;
-  /// Of these samples, as a selection of a set that begins with sample `begin`. Requires: no
-  /// shares; begin <= first.
+  bool has_shares() const { return !ends_.empty(); }
+  /// Of these samples, as a selection of a set that begins with sample `begin`, with its own
+  /// shares of `draws` draws of a pass; 0: as many as are kept. Requires: begin <= first; with
+  /// shares, SelectionRun::borders at both of its ends. Throws: Corrupt, if its weights are all 0.
   std::shared_ptr<const SampleSelection> part(std::uint64_t first, std::uint64_t count,
-                                              std::uint64_t begin) const;
+                                              std::uint64_t begin, std::uint64_t draws = 0) const;
   std::uint64_t num_bytes() const { return (numbers_.size() + ends_.size()) * sizeof(double); }
 
  private:
@@ -95,6 +100,9 @@ struct SelectionRun {
   std::uint64_t count = 0;
   /// Draws of a pass, where there are shares; 0: as many as samples are kept.
   std::uint64_t draws = 0;
+  /// Of a mix: where each of its sets begins, and where it ends. Ascending; `balance` is between
+  /// two of them.
+  std::vector<std::uint64_t> borders = {};
   /// Whose policy decides about samples that cannot be looked at, and which counts those that can.
   /// Borrowed; null: such a sample is a fault.
   FaultLedger* ledger = nullptr;

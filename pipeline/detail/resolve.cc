@@ -100,8 +100,6 @@ void check_mix(const PipelineOptions& options) {
   const wds::ShuffleOptions& shuffle = options.shuffle;
   require(shuffle.order != wds::Order::kWebDataset,
           "a mix has millrace's own order or permutations, not webdataset's");
-  require(shuffle.balance.empty() && shuffle.weight.empty() && shuffle.copies == 1,
-          "balance, weight and copies are of one set: a mix's have weights of their own");
   require(!options.split.process_splitter && !options.split.worker_splitter,
           "splitters are not for a mix: its sets are divided by their samples");
   require(!options.epochs.resampled || mix.end == wds::MixEnd::kStop,

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "io/opener.h"
 #include "pipeline/detail/field_decoder.h"
 #include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
+#include "wds/mix_draws.h"
 #include "wds/sample_access.h"
 #include "wds/sample_selection.h"
 
@@ -53,6 +55,32 @@ std::shared_ptr<const wds::SetContents> contents_piece(const wds::SetContents& a
   return part;
 }
 
+/// In each set's pass, where an epoch is the first of them; empty: as many as samples are kept.
+std::vector<std::uint64_t> draws_of_mix(const PipelineOptions& options) {
+  const auto& selection = options.found.selection;
+  const bool drops = options.mix.end == wds::MixEnd::kDrop;
+  if (!selection || !selection->has_shares() || drops || options.epochs.passes > 0) return {};
+  const auto length = global_samples_per_epoch(options);
+  if (!length) return {};
+  std::vector<double> weights;
+  for (const MixOptions::Part& part : options.mix.parts) weights.push_back(part.weight);
+  return wds::mix_draws(weights, wds::num_streams(options.split),
+                        static_cast<std::uint64_t>(*length));
+}
+
+/// Of the set whose first shard is number `first`, and which has `count` samples.
+std::shared_ptr<const wds::SampleSelection> part_of_selection(const wds::FoundShards& all,
+                                                              std::size_t first,
+                                                              const MixOptions::Part& part,
+                                                              std::uint64_t draws,
+                                                              std::uint64_t count) try {
+  const std::uint64_t before = all.contents->shards[first].first;
+  return all.selection->part(before + part.range.skip, part.range.of(count), before, draws);
+} catch (Error& error) {
+  error.annotate({.url = io::printable_url(all.contents->shards[first].url)});
+  throw;
+}
+
 }  // namespace
 
 ShardSource::ShardSource(const PipelineOptions& options)
@@ -60,7 +88,7 @@ ShardSource::ShardSource(const PipelineOptions& options)
   spec_.shard.suffixes = wanted_suffixes(options.fields);
   if (mix_.parts.empty()) return;
   mix_samples_ = global_samples_per_epoch(options);
-  parts_ = parts_of_mix();
+  parts_ = parts_of_mix(draws_of_mix(options));
 }
 
 std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) const {
@@ -78,7 +106,7 @@ std::unique_ptr<SampleSource::Stream> ShardSource::open(const Request& request) 
       });
 }
 
-std::vector<wds::MixPart> ShardSource::parts_of_mix() const {
+std::vector<wds::MixPart> ShardSource::parts_of_mix(const std::vector<std::uint64_t>& draws) const {
   std::vector<wds::MixPart> parts;
   std::size_t first = 0;
   for (const MixOptions::Part& part : mix_.parts) {
@@ -90,11 +118,9 @@ std::vector<wds::MixPart> ShardSource::parts_of_mix() const {
     spec.range = part.range;
     spec.max_samples = 0;
     if (all.contents) spec.found.contents = contents_piece(*all.contents, first, part.num_shards);
-    if (all.selection) {
-      const std::uint64_t before = all.contents->shards[first].first;
-      spec.found.selection = all.selection->part(before + part.range.skip,
-                                                 part.range.of(spec.found.contents->count), before);
-    }
+    if (all.selection)
+      spec.found.selection = part_of_selection(
+          all, first, part, draws.empty() ? 0 : draws[parts.size()], spec.found.contents->count);
     parts.push_back({.spec = std::move(spec), .weight = part.weight});
     first += part.num_shards;
   }

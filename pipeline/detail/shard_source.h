@@ -22,7 +22,8 @@ class ShardSource final : public SampleSource {
   std::unique_ptr<Stream> open(const Request& request) const override;
 
  private:
-  std::vector<wds::MixPart> parts_of_mix() const;
+  /// `draws`: of each set's pass, where they are not as many as are kept.
+  std::vector<wds::MixPart> parts_of_mix(const std::vector<std::uint64_t>& draws) const;
   std::unique_ptr<Stream> open_mix(const wds::StreamSpec& whole, const Request& request) const;
 
   wds::StreamSpec spec_;

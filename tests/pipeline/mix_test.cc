@@ -309,8 +309,6 @@ TEST(PipelineMix, RefusesWhatContradictsIt) {
   };
   EXPECT_THAT(chosen({.where = "key matches 'a*'"}),
               HasSubstr("keeps no sample of a set of the mix"));
-  EXPECT_THAT(chosen({.balance = "classes"}), HasSubstr("a mix's have weights of their own"));
-  EXPECT_THAT(chosen({.copies = 2}), HasSubstr("a mix's have weights of their own"));
   EXPECT_THAT(message([](auto& builder) { builder.scan(false); }),
               HasSubstr("needs the number of samples in each shard"));
   EXPECT_THAT(message([&](auto& builder) { builder.shards(sets.spec("a")); }),

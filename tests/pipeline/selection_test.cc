@@ -66,6 +66,21 @@ class ChosenSet {
         .resources({.threads = 2});
   }
 
+  /// Its first shard and the others as two sets: classes of 30, 8, 2 and of 60, 16, 4.
+  Pipeline::Builder mix(wds::ShuffleOptions chosen, double weight = 1) const {
+    chosen.seed = 3;
+    chosen.order = wds::Order::kPermutation;
+    return Pipeline::Builder()
+        .mix(weight, urls_[0])
+        .mix(1, folder_ / "x-{1..2}.tar")
+        .indexed()
+        .shuffle(chosen)
+        .split({.streams = 4})
+        .field(LabelField{.classes = 3})
+        .batch({.size = 4})
+        .resources({.threads = 2});
+  }
+
   const TempDir& folder() const { return folder_; }
 
   /// Sample 7's number becomes another, which the index's checksum contradicts.
@@ -160,6 +175,117 @@ TEST(Selection, BalanceHasExactSharesOfAnEpochOfAnyLength) {
   for (const auto& [key, count] : draws_of(pipeline))
     classes[ChosenSet::class_of(number_of(key))] += count;
   EXPECT_EQ(classes, (std::map<int, int>{{0, 100}, {1, 100}, {2, 100}}));
+}
+
+/// By set and class.
+using Shares = std::map<std::pair<int, int>, int>;
+
+Shares shares_of(const Draws& draws) {
+  Shares shares;
+  for (const auto& [key, count] : draws)
+    shares[{number_of(key) < 40 ? 0 : 1, ChosenSet::class_of(number_of(key))}] += count;
+  return shares;
+}
+
+TEST(Selection, BalanceOfAMixIsWithinEachSetAndTheSetsKeepTheirShares) {
+  const ChosenSet set;
+  for (const auto& [end, samples, own, other] :
+       {std::tuple(wds::MixEnd::kStop, 0, 40, 40), std::tuple(wds::MixEnd::kStop, 60, 30, 30),
+        std::tuple(wds::MixEnd::kRepeat, 0, 80, 80),
+        std::tuple(wds::MixEnd::kRepeat, 360, 180, 180),
+        std::tuple(wds::MixEnd::kDrop, 0, 40, 80)}) {
+    Pipeline pipeline =
+        set.mix({.balance = "classes"}).mix(end).epochs({.count = 2, .samples = samples}).build();
+    const auto promised = global_samples_per_epoch(pipeline.options());
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      const Draws draws = draws_of(pipeline);
+      int all = 0;
+      for (const auto& [key, count] : draws) all += count;
+      EXPECT_EQ(all, promised);
+      for (const auto& [of, count] : shares_of(draws))
+        EXPECT_NEAR(count, (of.first == 0 ? own : other) / 3.0, 4)
+            << "set " << of.first << " class " << of.second << " epoch " << epoch;
+    }
+  }
+}
+
+TEST(Selection, WeightsOfAMixAreWithinEachSet) {
+  const ChosenSet set;
+  Pipeline pipeline = set.mix({.weight = "json.w"}, 3).mix(wds::MixEnd::kRepeat).build();
+  std::map<std::pair<bool, int>, int> thirds;
+  int all = 0;
+  for (const auto& [key, count] : draws_of(pipeline)) {
+    thirds[{number_of(key) < 40, number_of(key) % 3}] += count;
+    all += count;
+  }
+  // The second set's 80 samples are a quarter.
+  EXPECT_NEAR(all, 320, 8);
+  const auto share = [&](bool first, int weight) { return (first ? 80 : 80 / 3.0) * weight; };
+  for (const auto& [of, count] : thirds)
+    EXPECT_NEAR(count, share(of.first, of.second), 5) << of.first << " " << of.second;
+  EXPECT_EQ(thirds.count({true, 0}) + thirds.count({false, 0}), 0U);
+
+  std::string lines;
+  for (int i = 0; i < kChosenSamples; ++i)
+    lines += "s" + std::to_string(i) + (i < 40 ? " 0\n" : " 1\n");
+  testing::write_file(set.folder() / "weights.txt", lines);
+  try {
+    set.mix({.weight = set.folder() / "weights.txt"}).build();
+    ADD_FAILURE() << "a set without a sample to draw";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("weights are all 0"));
+    EXPECT_THAT(error.where().url, HasSubstr("x-0.tar"));
+  }
+}
+
+TEST(Selection, AMixWithSharesAndCopiesIsTheSameOnEveryLayoutAndGoesOnAfterAnyBatch) {
+  const ChosenSet set;
+  const auto options = [&](const Topology& topology, const char* where) {
+    PipelineOptions found = set.mix({.copies = 2, .where = where, .balance = "classes"})
+                                .split({.topology = topology, .streams = 4})
+                                .batch({.size = 16 / topology.world_size()})
+                                .mix(wds::MixEnd::kRepeat)
+                                .epochs({.count = 2})
+                                .build()
+                                .options();
+    found.found = {};
+    return found;
+  };
+  constexpr const char* kWhere = "json.n != 7";
+  using KeyOfSlot = std::map<std::pair<std::uint32_t, std::int64_t>, std::string>;
+  const auto slots = [&](int processes, int devices) {
+    KeyOfSlot all;
+    for (int process = 0; process < processes; ++process) {
+      Pipeline pipeline(
+          options({.process = process, .processes = processes, .devices = devices}, kWhere));
+      while (!pipeline.finished())
+        for (Batch batch; pipeline.next(batch);)
+          for (std::int64_t i = 0; i < batch.size; ++i)
+            if (batch.valid[static_cast<std::size_t>(i)] != 0)
+              all[{batch.epoch, batch.slots.first + i * batch.slots.stride}] =
+                  batch.keys[static_cast<std::size_t>(i)];
+    }
+    return all;
+  };
+  const KeyOfSlot one = slots(1, 1);
+  EXPECT_EQ(slots(1, 2), one);
+  EXPECT_EQ(slots(2, 2), one);
+  EXPECT_EQ(slots(4, 1), one);
+  // Of each set, the samples that come in eight slots: two of each stream's, so two of each sample.
+  std::map<std::tuple<std::uint32_t, std::int64_t, std::string>, int> together;
+  for (const auto& [slot, key] : one) ++together[{slot.first, slot.second / 8, key}];
+  int whole = 0;
+  for (const auto& [at, count] : together) whole += count % 2 == 0 ? 1 : 0;
+  EXPECT_GE(whole + 4, static_cast<int>(together.size()));
+  testing::expect_same_after_any_resume(options({}, kWhere));
+
+  const auto identity = [&](const char* where) {
+    return identify(Pipeline(options({}, where)).options());
+  };
+  EXPECT_THAT(option_differences(identity(kWhere), identity(kWhere)), ::testing::IsEmpty());
+  EXPECT_THAT(option_differences(identity(kWhere), identity("json.n != 8")),
+              ::testing::Contains(HasSubstr("selection: ")))
+      << "processes that draw other samples";
 }
 
 TEST(Selection, WeightsComeFromAMemberOrAFile) {

@@ -59,6 +59,28 @@ def test_each_set_of_a_mix_has_its_passes(tmp_path: Path) -> None:
     assert [key for pair in zip(*halves, strict=True) for key in pair] == whole
 
 
+def test_classes_are_balanced_within_each_set_of_a_mix(tmp_path: Path) -> None:
+    mix = mr.Mix(two_sets(tmp_path), end="repeat")
+    shuffle = mr.Shuffle(order="permutation", balance="classes")
+    data = pipeline(mix, shuffle=shuffle, epochs=mr.Epochs(samples=400), streams=4)
+    counts = [0] * 10
+    with data.numpy() as loader:
+        batches = iter(loader)
+        for _ in range(5):
+            next(batches)
+        state = loader.state_dict()
+        rest = [key for batch in batches for key in batch["keys"] if key]
+    assert len(rest) == 400 - 5 * 16
+    with data.numpy() as again:
+        for batch in again:
+            for label in batch["label"][batch["valid"].astype(bool)]:
+                counts[label] += 1
+        again.load_state_dict(state)
+        assert [key for batch in again for key in batch["keys"] if key] == rest
+    # Of the first set each of ten classes, of the second those that its seven samples have.
+    assert sum(counts) == 400 and min(counts) >= 30 - 4
+
+
 def test_resampled_sets_of_a_mix_are_continued(tmp_path: Path) -> None:
     mix = mr.Mix(two_sets(tmp_path))
     data = pipeline(mix, epochs=mr.Epochs(samples=200, resampled=True), streams=4)

@@ -109,20 +109,25 @@ TEST_F(Balance, OrderOfAMixOrAPartOfASetIsAPipelinesToo) {
     for (const auto& line : json_lines(result.out)) keys.push_back(line["key"]);
     return keys;
   };
-  const auto read = [](pipeline::Pipeline::Builder builder) {
-    auto pipeline = builder.split({.workers = 3})
-                        .shuffle({.shards = true, .buffer_samples = 20})
-                        .field(pipeline::LabelField{.classes = 10})
-                        .batch({.size = 200, .uneven = pipeline::Uneven::kPartial})
-                        .build();
-    pipeline::Batch batch;
-    EXPECT_TRUE(pipeline.next(batch));
-    return batch.keys;
-  };
+  const auto read =
+      [](pipeline::Pipeline::Builder builder,
+         const wds::ShuffleOptions& shuffle = {.shards = true, .buffer_samples = 20}) {
+        auto pipeline = builder.split({.workers = 3})
+                            .shuffle(shuffle)
+                            .field(pipeline::LabelField{.classes = 10})
+                            .batch({.size = 200, .uneven = pipeline::Uneven::kPartial})
+                            .build();
+        pipeline::Batch batch;
+        EXPECT_TRUE(pipeline.next(batch));
+        return batch.keys;
+      };
   EXPECT_EQ(
       printed({"0.5:" + shards_, "0.25:" + more, "--mix-end", "drop"}),
       read(
           pipeline::Pipeline::Builder().mix(0.5, shards_).mix(0.25, more).mix(wds::MixEnd::kDrop)));
+  EXPECT_EQ(printed({"0.5:" + shards_, "0.25:" + more, "--balance", "classes", "--copies", "2"}),
+            read(pipeline::Pipeline::Builder().mix(0.5, shards_).mix(0.25, more),
+                 {.copies = 2, .order = wds::Order::kPermutation, .balance = "classes"}));
   EXPECT_EQ(printed({shards_, "--skip", "7", "--take", "40"}),
             read(pipeline::Pipeline::Builder().shards(shards_).skip(7).take(40)));
   EXPECT_EQ(millrace({"order", "0.5:" + shards_, more}).status, 2);

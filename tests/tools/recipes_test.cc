@@ -95,6 +95,15 @@ TEST_F(Recipe, Cifar10SimClrComparesViewsOverItsDevices) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("128 features"), HasSubstr("Test Samples=")));
 }
 
+TEST_F(Recipe, ClipFindsCaptionsAndPicturesByEachOther) {
+  const std::string shards = make_labelled_set(dir_, 16);  // "patient" stands for the caption
+  const ProcessResult result = try_out(
+      "clip-captions", {"--train", shards, "--val", shards, "--batch-size", "8/all", "--model",
+                        "airbench94(channels=[4, 8, 8])", "--task.text-key", "patient"});
+  EXPECT_THAT(result.err, AllOf(HasSubstr("128 features of pictures and texts"),
+                                HasSubstr("image_to_text_r5=")));
+}
+
 // Their models at full size take minutes on two cores.
 TEST_F(Recipe, ImageNetMixesBatchesAndWarmsUp) {
   const std::string shards = dir_ / "c-000000.tar";
@@ -148,7 +157,7 @@ TEST(Recipes, AreAllTriedAndDescribed) {
   EXPECT_EQ(names,
             (std::set<std::string>{
                 "airbench94.toml", "cifar10-resnet18.toml", "cifar10-resnet50.toml",
-                "cifar10-simclr.toml", "camvid-unet.toml", "devices-and-precision.toml",
+                "cifar10-simclr.toml", "camvid-unet.toml", "clip-captions.toml", "devices-and-precision.toml",
                 "fashion-mnist-alexnet.toml", "imagenet-resnet50-a2.toml", "imagenet-resnet50.toml",
                 "imagenet-vit-s16.toml", "pe-resnet34.toml", "unet-mask-depth.toml"}));
   const std::string readme = read_file(MILLRACE_RECIPES "/README.md");

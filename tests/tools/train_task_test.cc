@@ -8,9 +8,11 @@
 #include <set>
 #include <span>
 
+#include "decode/encode.h"
 #include "decode/image.h"
 #include "io/base/hash.h"
 #include "tests/tools/support.h"
+#include "wds/shard_writer.h"
 
 namespace millrace::testing {
 namespace {
@@ -86,6 +88,83 @@ TEST(TrainContrast, LearnsWhichPicturesAreTheSameAndWritesEmbeddings) {
               HasSubstr("--overfit-batches takes one view"));
   EXPECT_THAT(refusal({"--train", shards, "--copies", "2", "--task.temperature", "0"}),
               HasSubstr("temperature"));
+}
+
+/// Pictures of one of four colours, each with its name as the caption.
+std::string make_captioned_set(const TempDir& dir, int count, const std::string& suffix) {
+  const std::array<std::array<std::uint8_t, 3>, 4> colours = {
+      {{220, 30, 30}, {30, 200, 30}, {30, 30, 220}, {220, 220, 30}}};
+  const std::array<std::string, 4> names = {"a red picture", "a green picture", "a blue picture",
+                                            "a yellow picture, r\u00e9el"};
+  wds::ShardWriter writer({.pattern = dir / "captioned-%06d.tar", .maxcount = 32});
+  for (int i = 0; i < count; ++i) {
+    const auto which = static_cast<std::size_t>(i) % colours.size();
+    std::vector<std::uint8_t> pixels;
+    for (int p = 0; p < 16 * 16; ++p)
+      for (const std::uint8_t level : colours[which])
+        pixels.push_back(static_cast<std::uint8_t>(level + (p * 7 + i * 5) % 30));
+    const std::string text =
+        suffix == "txt" ? names[which] : "{\"caption\": \"" + names[which] + "\"}";
+    writer.write({.key = std::to_string(i),
+                  .fields = {{"png", decode::encode_png({.height = 16,
+                                                         .width = 16,
+                                                         .channels = 3,
+                                                         .pixels = io::Bytes::copy_of(
+                                                             std::as_bytes(std::span(pixels)))})},
+                             {suffix, io::Bytes::copy_of(text)}}});
+  }
+  writer.finish();
+  return dir / "captioned-{000000..000001}.tar";
+}
+
+TEST(TrainClip, LearnsWhichCaptionIsOfWhichPicture) {
+  const TempDir dir;
+  const std::string shards = make_captioned_set(dir, 64, "txt");
+  const std::string task =
+      "clip(16, text_length=20, text_width=16, text_depth=1, text_heads=2, temperature=0.2)";
+  const std::vector<std::string> clip = {
+      "--task", task,           "--model", "lenet",       "--channels",  "3",        "--size",
+      "16",     "--batch-size", "8/all",   "--optimizer", "adam(0.003)", "--uneven", "drop"};
+  const ProcessResult result =
+      run("train", clip,
+          {"--train", shards, "--val", shards, "--devices", "2", "--epochs", "20", "--json",
+           "--monitor", "val_image_to_text_r1", "--run-dir", dir / "run"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("16 features of pictures and texts"));
+  const auto events = json_lines(result.out);
+  const auto& epoch = events[events.size() - 2];
+  for (const char* measure : {"val_image_to_text_r1", "val_text_to_image_r1"})
+    EXPECT_GT(epoch[measure], 0.7) << "of the whole set, where each caption comes sixteen times";
+  EXPECT_GT(events.back()["best"], 0.7);
+
+  const ProcessResult scored =
+      millrace({"eval", shards, "--checkpoint", dir / "run/checkpoints/last", "--batch-size", "5",
+                "--json"});
+  ASSERT_EQ(scored.status, 0) << scored.err;
+  EXPECT_GT(json_lines(scored.out).at(0)["val_text_to_image_r5"], 0.7);
+  const ProcessResult rows = millrace({"predict", shards, "--checkpoint", dir / "run"});
+  ASSERT_EQ(rows.status, 0) << rows.err;
+  EXPECT_THAT(rows.out, AllOf(HasSubstr("key,feature0,feature1,"), HasSubstr(",feature31\n")));
+}
+
+TEST(TrainClip, ReadsJsonAndRefusesWhatHasNoCaptionOrDoesNotFit) {
+  const TempDir dir;
+  const std::string shards = make_captioned_set(dir, 64, "json");
+  const std::vector<std::string> clip = {"--train",      shards, "--model",       "lenet",
+                                         "--channels",   "3",    "--size",        "16",
+                                         "--batch-size", "8",    "--fast-dev-run"};
+  const auto tried = [&](const std::string& task) { return run("train", clip, {"--task", task}); };
+  const std::string small = "text_length=20, text_width=16, text_depth=1, text_heads=2";
+  const ProcessResult json =
+      tried("clip(16, text_field=json, text_key=caption, learned=false, " + small + ")");
+  EXPECT_EQ(json.status, 0) << json.err;
+  const ProcessResult none = tried("clip(16, " + small + ")");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("the sample has no txt"), HasSubstr("captioned-00000")));
+  const ProcessResult heads = tried("clip(16, text_width=16, text_heads=3)");
+  EXPECT_EQ(heads.status, 2);
+  EXPECT_THAT(heads.err, HasSubstr("a text_width of 16 cannot be shared by 3 heads"));
+  EXPECT_THAT(tried("clip(16, temperature=2)").err, HasSubstr("from 0.01 to 1"));
 }
 
 /// Changes what a checkpoint says of its run.

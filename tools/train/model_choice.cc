@@ -13,6 +13,7 @@
 #include "tools/parse.h"
 #include "tools/train/saved_component.h"
 #include "trainer/checkpoint.h"
+#include "trainer/models/text_tower.h"
 #include "trainer/nn/logit_scale.h"
 #include "trainer/nn/tie.h"
 #include "trainer/nn/whitening.h"
@@ -37,15 +38,18 @@ nlohmann::ordered_json size_json(const decode::Extent& size) {
 }
 
 trainer::nn::Graph build_graph(const ModelChoice& choice, std::int64_t classes) {
+  const Task& task = choice.task.what();
   auto graph = choice.model.make()->build(model_options(choice, classes));
+  if (task.text) graph = trainer::models::with_text_tower(graph, task.text->tower);
   for (const std::string& tie : choice.ties) {
     const std::size_t equals = tie.find('=');
     require(equals != std::string::npos, "--tie " + tie + " is not LAYER=LAYER");
     graph = trainer::nn::tie_weights(
         graph, {.layer = tie.substr(0, equals), .to = tie.substr(equals + 1)});
   }
-  if (const auto& temperature = choice.task.what().learned_temperature)
-    graph = trainer::nn::with_logit_scale(graph, {.temperature = *temperature});
+  if (task.learned_temperature)
+    graph = trainer::nn::with_logit_scale(
+        graph, {.temperature = *task.learned_temperature, .parts = task.text ? 2 : 1});
   return graph;
 }
 
@@ -126,8 +130,9 @@ void ModelChoice::check() const {
   require(settled.task.table_classes() <= settled.classes || settled.task.table_classes() == 0,
           "--task.colors lists more classes than --classes " + std::to_string(settled.classes));
   require(!settled.task.what().has_embeddings() || settled.classes == settled.task.what().features,
-          "--task contrast has no classes: --task.features says how many outputs the model has");
-  static_cast<void>(build_graph(settled, std::max<std::int64_t>(classes, 2)));
+          "--task " + settled.task.name() +
+              " has no classes: --task.features says how many outputs the model has");
+  static_cast<void>(build_graph(settled, std::max<std::int64_t>(settled.classes, 2)));
 }
 
 ModelChoice ModelChoice::for_evaluation() const {

@@ -22,13 +22,12 @@ trainer::hlo::Program make_program(const StepProgramChoice& step) {
     throw Error(ErrorCode::kUnsupported,
                 "a step of several micro-batches (--accumulate) is no single program");
   const auto model = step.choice.build();
-  const trainer::LossObjective objective =
-      step.choice.task.objective(step.choice.classes, step.mixup);
+  const auto objective = step.choice.task.objective(step.choice.classes, step.mixup);
   trainer::TrainOptions options;
   step.optimisation.apply(options);
   return trainer::hlo::make_step_program(
       {.model = *model,
-       .objective = objective,
+       .objective = *objective,
        .batch_size = step.batch_size,
        .precision = step.precision.compute(),
        .input_dtype = step.takes_bytes ? decode::DType::kUInt8 : step.precision.input(),

@@ -11,9 +11,11 @@
 #include "decode/sample_id.h"
 #include "decode/transforms/normalize.h"
 #include "io/base/error.h"
+#include "tools/train/captions.h"
 #include "tools/train/mask_colours.h"
 #include "tools/train/saved_component.h"
 #include "tools/view/visible.h"
+#include "trainer/retrieval_objective.h"
 
 namespace millrace::tools {
 namespace {
@@ -83,7 +85,15 @@ trainer::Head mask_head(const TaskChoice& task, std::int64_t classes) {
   return head;
 }
 
-trainer::LossObjective dense_objective(const TaskChoice& task, std::int64_t classes) {
+std::unique_ptr<trainer::Objective> objective_of(trainer::LossObjectiveOptions options) {
+  return std::make_unique<trainer::LossObjective>(std::move(options));
+}
+
+std::unique_ptr<trainer::Objective> objective_of(trainer::Head head) {
+  return objective_of({.heads = {std::move(head)}});
+}
+
+std::unique_ptr<trainer::Objective> dense_objective(const TaskChoice& task, std::int64_t classes) {
   std::vector<trainer::Head> heads;
   if (task.has_mask()) heads.push_back(mask_head(task, classes));
   if (const auto& depth = task.what().depth)
@@ -94,7 +104,7 @@ trainer::LossObjective dense_objective(const TaskChoice& task, std::int64_t clas
                      .may_lack_targets = true,
                      .weight = depth->weight,
                      .metrics = {trainer::Metric::kRmse}});
-  return trainer::LossObjective({.heads = std::move(heads)});
+  return objective_of({.heads = std::move(heads)});
 }
 
 constexpr const char* kSampleField = "sample";
@@ -182,6 +192,9 @@ std::vector<pipeline::FieldSpec> TaskChoice::fields(const ImageOptions& images,
                                    .dtype = dtype};
   if (what_.has_labels())
     return {image, pipeline::FloatsField{.size = outputs, .json_key = what_.label_key}};
+  if (what_.text)
+    return {image, caption_field(*what_.text, dtype),
+            same_caption_field(*what_.text, kSampleField)};
   if (what_.has_embeddings() && training) return {image, sample_field()};
   if (what_.has_embeddings()) return {image, pipeline::LabelField{.name = kSampleField}};
   return {image, pipeline::LabelField{.classes = outputs}};
@@ -192,25 +205,29 @@ std::vector<pipeline::FieldSpec> TaskChoice::inputs(const ImageOptions& images,
   std::vector<pipeline::FieldSpec> fields = {pipeline::ImageField{
       .transforms = images.transforms(false, dtype), .channels = images.channels, .dtype = dtype}};
   if (is_dense()) fields.emplace_back(size_field());
+  if (what_.text) fields.emplace_back(caption_field(*what_.text, dtype));
   return fields;
 }
 
-trainer::LossObjective TaskChoice::objective(std::int64_t outputs,
-                                             const pipeline::MixUpOptions& mixup) const {
+std::unique_ptr<trainer::Objective> TaskChoice::objective(
+    std::int64_t outputs, const pipeline::MixUpOptions& mixup) const {
   require(!mixup.is_on() || what_.has_class(),
           "--mixup and --cutmix mix labels of whole pictures: they are for --task classify");
   if (is_dense()) return dense_objective(*this, outputs);
   if (what_.has_labels())
-    return trainer::LossObjective(
-        {.heads = {
-             {.loss = what_.loss, .target = "target", .metrics = {trainer::Metric::kAuroc}}}});
-  if (what_.has_embeddings())
-    return trainer::LossObjective({.heads = {{.loss = what_.loss, .target = kSampleField}}});
-  return trainer::LossObjective({.heads = {{.loss = what_.loss, .mixes = mixup.is_on()}}});
+    return objective_of(
+        {.loss = what_.loss, .target = "target", .metrics = {trainer::Metric::kAuroc}});
+  if (what_.text)
+    return std::make_unique<trainer::RetrievalObjective>(
+        trainer::LossObjectiveOptions{.inputs = {"image", kCaptionField},
+                                      .heads = {{.loss = what_.loss, .target = kSampleField}}});
+  if (what_.has_embeddings()) return objective_of({.loss = what_.loss, .target = kSampleField});
+  return objective_of({.loss = what_.loss, .mixes = mixup.is_on()});
 }
 
 std::string TaskChoice::text(std::int64_t outputs) const {
-  if (what_.has_embeddings()) return std::to_string(outputs) + " features";
+  if (what_.has_embeddings())
+    return std::to_string(outputs) + (what_.text ? " features of pictures and texts" : " features");
   if (!is_dense()) return std::to_string(outputs) + (what_.has_labels() ? " labels" : " classes");
   std::string text;
   if (has_mask()) text = has_class_mask() ? std::to_string(outputs) + " classes per pixel" : "mask";

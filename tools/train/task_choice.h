@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -59,8 +60,8 @@ struct TaskChoice {
   std::vector<pipeline::FieldSpec> inputs(const ImageOptions& images, decode::DType dtype) const;
   /// With `mixup`, of batches that are mixed in training. Throws: InvalidArgument for a task that
   /// has no label for each sample.
-  trainer::LossObjective objective(std::int64_t outputs,
-                                   const pipeline::MixUpOptions& mixup = {}) const;
+  std::unique_ptr<trainer::Objective> objective(std::int64_t outputs,
+                                                const pipeline::MixUpOptions& mixup = {}) const;
   /// "10 classes", "10 labels", "mask and depth".
   std::string text(std::int64_t outputs) const;
 

@@ -5,6 +5,7 @@
 
 #include "io/base/error.h"
 #include "io/component/component_text.h"
+#include "trainer/nn/logit_scale.h"
 
 namespace millrace::tools {
 namespace {
@@ -47,7 +48,8 @@ const TableOf<Task>& standard_tasks() {
                                          .add<tasks::MaskDepth>()
                                          .add<tasks::Segment>()
                                          .add<tasks::SegmentDepth>()
-                                         .add<tasks::Contrast>();
+                                         .add<tasks::Contrast>()
+                                         .add<tasks::Clip>();
   return table;
 }
 
@@ -77,6 +79,9 @@ const ComponentName SegmentDepth::kName = {"segment-depth", "SegmentDepth",
                                            "A class and a depth per pixel"};
 const ComponentName Contrast::kName = {"contrast", "Contrast",
                                        "Embeddings, alike for views of the same sample"};
+
+const ComponentName Clip::kName = {"clip", "ClipTask",
+                                   "Embeddings of pictures and their captions, alike for a pair"};
 
 void Classify::fields(FieldList& field) {
   trainer::losses::list_label_smoothing(field, bce.label_smoothing);
@@ -189,6 +194,38 @@ std::unique_ptr<Task> Contrast::make() const {
       Task{.loss = loss,
            .features = features,
            .learned_temperature = loss.learned ? std::optional(loss.temperature) : std::nullopt});
+}
+
+void Clip::fields(FieldList& field) {
+  constexpr std::int64_t kMostTokens = 4096;
+  trainer::models::TextTower& tower = text.tower;
+  field("features", tower.features, {.min = 2, .max = 65536},
+        "Of an embedding: the image model's outputs, and the texts'");
+  loss.fields(field);
+  field("text_field", text.field, "The caption's suffix in a sample");
+  field("text_key", text.key, "The caption's key in that field, if it is JSON");
+  field("text_length", tower.length, {.min = 1, .max = kMostTokens, .unit = "bytes"},
+        "Of a caption's UTF-8, which are its tokens; what is longer is cut");
+  field("text_width", tower.width, {.min = 1, .max = 65536}, "Features of a token");
+  field("text_depth", tower.depth, {.min = 1, .max = 1024}, "Blocks of the texts' transformer");
+  field("text_heads", tower.heads, {.min = 1}, "Heads of each of its attentions");
+}
+
+void Clip::check() const {
+  require(!text.field.empty(), "text_field is a field of the samples, such as txt");
+  require(text.tower.width % text.tower.heads == 0,
+          fmt::format("a text_width of {} cannot be shared by {} heads", text.tower.width,
+                      text.tower.heads));
+  if (loss.learned)
+    static_cast<void>(trainer::nn::LogitScale({.temperature = loss.temperature, .parts = 2}));
+}
+
+std::unique_ptr<Task> Clip::make() const {
+  return std::make_unique<Task>(
+      Task{.loss = loss,
+           .features = text.tower.features,
+           .learned_temperature = loss.learned ? std::optional(loss.temperature) : std::nullopt,
+           .text = text});
 }
 
 }  // namespace tasks

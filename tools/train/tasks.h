@@ -13,6 +13,8 @@
 //   mask-depth, segment-depth   both, with a weighted loss each
 //   contrast       none: which of a step's pictures are views of the same sample; in evaluation
 //                  `cls`, which are of the same class; infonce; top1, top5
+//   clip           `txt`, a caption: which of a step's captions is of which picture; clip; top1,
+//                  top5, and in evaluation recalls of the whole set, both ways
 //
 // A parameter has one name in all tasks, so that a recipe's or a sweep's --task.mask-loss stays
 // right when a depth is added to a mask. To add a task of these targets: a struct here, a line in
@@ -28,10 +30,12 @@
 #include <vector>
 
 #include "io/component/choice.h"
+#include "trainer/loss/clip.h"
 #include "trainer/loss/cross_entropy.h"
 #include "trainer/loss/info_nce.h"
 #include "trainer/loss/pixel_cross_entropy.h"
 #include "trainer/loss/value_losses.h"
+#include "trainer/models/text_tower.h"
 
 namespace millrace::tools {
 
@@ -52,6 +56,13 @@ struct DepthTarget {
   double weight = 1.0;
 };
 
+/// A caption beside the image, as the UTF-8 bytes that the tower of texts takes for tokens.
+struct TextTarget {
+  std::string field = "txt";  ///< its suffix in a sample
+  std::string key = {};       ///< of JSON in that field; empty: the field is the text
+  trainer::models::TextTower tower = {};
+};
+
 /// What a task says, whichever it is.
 struct Task {
   /// Of the class, or the labels, of a sample; not used beside pictures.
@@ -61,6 +72,7 @@ struct Task {
   std::optional<float> learned_temperature = {};  ///< with which embeddings' scale begins
   std::optional<MaskTarget> mask = {};
   std::optional<DepthTarget> depth = {};
+  std::optional<TextTarget> text = {};  ///< which embeddings of pictures are compared with
 
   bool is_dense() const { return mask.has_value() || depth.has_value(); }
   bool has_class_mask() const { return mask.has_value() && mask->has_classes; }
@@ -71,7 +83,7 @@ struct Task {
 
 using TaskKind = Choice<Task>;
 
-/// classify, multilabel, mask, depth, mask-depth, segment, segment-depth, contrast.
+/// classify, multilabel, mask, depth, mask-depth, segment, segment-depth, contrast, clip.
 const TableOf<Task>& standard_tasks();
 
 /// Of a class per picture: cross-entropy of the softmax, or binary cross-entropy of each class.
@@ -189,6 +201,18 @@ struct Contrast {
 
   static const ComponentName kName;
   void fields(FieldList& field);
+  std::unique_ptr<Task> make() const;
+};
+
+struct Clip {
+  TextTarget text = {};
+  trainer::losses::Clip loss = {.learned = true};
+
+  static const ComponentName kName;
+  void fields(FieldList& field);
+  /// Throws: InvalidArgument for heads that cannot share the width, and a temperature that cannot
+  /// be learned.
+  void check() const;
   std::unique_ptr<Task> make() const;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "io/base/error.h"
+#include "trainer/models/detail/transformer.h"
 
 namespace millrace::trainer::models {
 namespace {
@@ -12,53 +13,11 @@ namespace {
 using nn::GraphBuilder;
 using nn::Value;
 
-constexpr nn::LayerNorm kVitNorm = {.epsilon = 1e-6F};
-
-// A linear layer of each token.
-nn::Conv2d tokenwise(std::int64_t features) {
-  return {.channels = features,
-          .kernel = 1,
-          .flat = true,
-          .init = nn::Init::kNormal002,
-          .bias_init = nn::Init::kZeros};
-}
-
-Value dropped(GraphBuilder& builder, const std::string& name, Value x, float probability) {
-  return probability > 0 ? builder.dropout(name, x, {probability}) : x;
-}
-
-Value branch_added(GraphBuilder& builder, const std::string& name, Value x, Value branch,
-                   float depth) {
-  if (depth > 0) branch = builder.stochastic_depth(name + "_depth", branch, {depth});
-  return builder.add(name + "_add", branch, x);
-}
-
-// torchvision's numbers of a block's layers; mlp.1 and mlp.2 are its activation and dropout.
-Value vit_block(GraphBuilder& builder, const std::string& name, Value x, const VitShape& net,
-                float depth) {
-  nn::Conv2d entry = tokenwise(3 * net.width);
-  entry.joins_names = true;
-  Value y = builder.layer_norm(name + ".ln_1", x, kVitNorm);
-  y = builder.conv2d(name + ".self_attention.in_proj", y, entry);
-  y = builder.attention(name + ".self_attention", y, {.heads = net.heads});
-  y = builder.conv2d(name + ".self_attention.out_proj", y, tokenwise(net.width));
-  y = dropped(builder, name + ".dropout", y, net.dropout);
-  x = branch_added(builder, name + ".self_attention", x, y, depth);
-  y = builder.layer_norm(name + ".ln_2", x, kVitNorm);
-  y = builder.gelu(name + ".mlp.1",
-                   builder.conv2d(name + ".mlp.0", y, tokenwise(4 * std::int64_t{net.width})));
-  y = dropped(builder, name + ".mlp.2", y, net.dropout);
-  y = builder.conv2d(name + ".mlp.3", y, tokenwise(net.width));
-  y = dropped(builder, name + ".mlp.4", y, net.dropout);
-  return branch_added(builder, name + ".mlp", x, y, depth);
-}
-
 void check(const VitShape& net, const nn::Extent2d& image) {
   require(image.height % net.patch == 0 && image.width % net.patch == 0,
           fmt::format("a vision transformer's images are whole patches of {} pixels, not {} x {}",
                       net.patch, image.height, image.width));
-  require(net.width % net.heads == 0,
-          fmt::format("a width of {} cannot be shared by {} heads", net.width, net.heads));
+  check_heads(net.width, net.heads);
 }
 
 nn::Graph build_vit(const ModelOptions& options, const VitShape& net) {
@@ -77,11 +36,14 @@ nn::Graph build_vit(const ModelOptions& options, const VitShape& net) {
   for (int i = 0; i < net.depth; ++i) {
     const float share =
         net.depth > 1 ? static_cast<float>(i) / static_cast<float>(net.depth - 1) : 1.0F;
-    x = vit_block(builder, fmt::format("encoder.layers.encoder_layer_{}", i), x, net,
-                  net.stochastic_depth * share);
+    x = transformer_block(builder, fmt::format("encoder.layers.encoder_layer_{}", i), x,
+                          {.width = net.width,
+                           .heads = net.heads,
+                           .dropout = net.dropout,
+                           .stochastic_depth = net.stochastic_depth * share});
   }
   // The norm is of each token: of the class token alone it is the same.
-  x = builder.layer_norm("encoder.ln", builder.take_token("encoder.class", x), kVitNorm);
+  x = builder.layer_norm("encoder.ln", builder.take_token("encoder.class", x), kTransformerNorm);
   builder.output("logits", builder.linear("heads.head", x,
                                           {.features = options.num_classes,
                                            .init = nn::Init::kNormal002,

@@ -1,0 +1,49 @@
+#include "trainer/models/text_tower.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "io/base/error.h"
+#include "trainer/models/detail/transformer.h"
+#include "trainer/nn/token_embedding.h"
+
+namespace millrace::trainer::models {
+namespace {
+
+void check_towers(const nn::Graph& image, const TextTower& text) {
+  require(image.inputs().size() == 1 && image.outputs().size() == 1,
+          "a tower of texts stands beside a model with one input and one output");
+  const nn::Shape& shape = image.node(image.outputs().front().value).shape;
+  require(shape == nn::Shape{text.features},
+          fmt::format("the image's embedding is {}, the text's has {} features",
+                      nn::shape_text(shape), text.features));
+  require(text.length > 0 && text.depth > 0, "a text has a token at least, its tower a block");
+  check_heads(text.width, text.heads);
+}
+
+nn::Value text_features(nn::GraphBuilder& builder, const TextTower& text) {
+  nn::Value x = builder.custom("text.embedding",
+                               std::make_shared<nn::TokenEmbedding>(nn::TokenEmbeddingOptions{
+                                   .vocabulary = text.vocabulary, .width = text.width}),
+                               {builder.input("text", {text.length})});
+  x = builder.tokens("text.class_token", x, {.positions = "text.positions"});
+  for (int i = 0; i < text.depth; ++i)
+    x = transformer_block(builder, fmt::format("text.layers.{}", i), x,
+                          {.width = text.width, .heads = text.heads});
+  x = builder.layer_norm("text.ln", builder.take_token("text.class", x), kTransformerNorm);
+  return builder.linear("text.projection", x,
+                        {.features = text.features, .bias = false, .init = nn::Init::kNormal002});
+}
+
+}  // namespace
+
+nn::Graph with_text_tower(const nn::Graph& image, const TextTower& text) {
+  check_towers(image, text);
+  nn::GraphBuilder builder(image);
+  const nn::Value features = text_features(builder, text);
+  builder.output("embeddings", builder.concat("both", {image.outputs().front().value, features}));
+  return builder.build();
+}
+
+}  // namespace millrace::trainer::models
