@@ -19,6 +19,11 @@ from test_batches import as_in_cpp
 torch = pytest.importorskip("torch")
 
 
+def contents(storage: Any) -> bytes:
+    """By a tensor: bytes(storage) makes an object of every byte."""
+    return torch.tensor([], dtype=torch.uint8).set_(storage).numpy().tobytes()
+
+
 class PinnedMemory:
     """Stands for PyTorch's allocator of pinned memory, on a machine without CUDA.
 
@@ -44,7 +49,7 @@ class PinnedMemory:
 
     def copy(self, tensor: Any) -> None:
         """A copy that begins now and reads much later, when the tensor may be gone."""
-        self.copies.append((tensor.untyped_storage(), bytes(tensor.untyped_storage())))
+        self.copies.append((tensor.untyped_storage(), contents(tensor.untyped_storage())))
 
     def alive(self) -> int:
         gc.collect()
@@ -96,7 +101,7 @@ def test_a_buffer_that_was_handed_out_is_never_written_again(
             for batch in loader:
                 pinned.copy(batch["image"])
     assert len(pinned.copies) == 27
-    assert all(bytes(storage) == before for storage, before in pinned.copies)
+    assert all(contents(storage) == before for storage, before in pinned.copies)
     assert len({storage.data_ptr() for storage, _ in pinned.copies}) == 3 * 7, "two are repeated"
 
 

@@ -2,14 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <thread>
+#include <algorithm>
+#include <chrono>
 
+#include "io/detail/files/unique_fd.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::testing {
@@ -45,9 +49,17 @@ void limit(int what, std::size_t value) {
   ::_exit(127);
 }
 
+/// Until the process ends, or the time is over.
+void await_end(const io::detail::UniqueFd& process, std::chrono::milliseconds most) {
+  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  if (process.get() < 0) most = std::min(most, std::chrono::milliseconds(1));  // before Linux 5.3
+  ::poll(&ended, 1, static_cast<int>(most.count()));
+}
+
 /// Waits for the child, sending what the options ask for.
 int await(pid_t child, const ProcessOptions& options, Clock::time_point start, rusage& used) {
   bool signalled = options.signal_after.count() == 0 && !options.signal_when;
+  const io::detail::UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   int status = 0;
   while (::wait4(child, &status, WNOHANG, &used) == 0) {
     const auto age = Clock::now() - start;
@@ -60,7 +72,9 @@ int await(pid_t child, const ProcessOptions& options, Clock::time_point start, r
       ADD_FAILURE() << "killed after its time limit";
       ::kill(child, SIGKILL);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    constexpr std::chrono::milliseconds kMoment(1);
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(options.limit - age);
+    await_end(process, signalled ? std::max(rest, kMoment) : kMoment);
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

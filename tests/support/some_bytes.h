@@ -5,16 +5,10 @@
 #pragma once
 
 #include <cstddef>
-#include <random>
 #include <string>
 
 namespace millrace::testing {
 
-inline std::string some_bytes(std::size_t size, unsigned seed = 1) {
-  std::minstd_rand random(seed);
-  std::string bytes(size, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random() >> 7U);
-  return bytes;
-}
+std::string some_bytes(std::size_t size, unsigned seed = 1);
 
 }  // namespace millrace::testing

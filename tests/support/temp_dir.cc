@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include <fstream>
-#include <iterator>
+#include <sstream>
+#include <utility>
 
 namespace millrace::testing {
 
@@ -22,7 +23,7 @@ TempDir::~TempDir() {
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.is_open()) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
+  return std::move(std::ostringstream() << file.rdbuf()).str();
 }
 
 void write_file(const std::string& path, std::string_view content) {

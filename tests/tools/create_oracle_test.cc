@@ -45,7 +45,9 @@ class CreateOracle : public ::testing::Test {
   /// All samples that webdataset reads from `spec`; each key occurs once.
   Samples read(const std::string& spec) const {
     const ProcessResult result = run_process({python_, "-c", R"(
-import sys, json, webdataset as wds
+import sys, json
+sys.modules['torch'] = None  # which webdataset would import for seconds, and does without
+import webdataset as wds
 for s in wds.WebDataset(sys.argv[1], shardshuffle=False):
     print(json.dumps([s['__key__'], {k: v.hex() for k, v in s.items() if k[0] != '_'}]))
 )",

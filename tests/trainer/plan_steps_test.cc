@@ -21,8 +21,14 @@ Graph resnet() { return build_model("resnet18(stem=3x3)", {.num_classes = 10, .i
 
 Graph lenet() { return build_model("lenet", {.num_classes = 10, .in_channels = 1, .image = 28}); }
 
-std::vector<PlanStep> steps_of(Graph graph, const PlanOptions& options) {
-  return Network(std::move(graph), options).plan().describe();
+// Without values, whose drawing takes most of a large model's time.
+std::vector<PlanStep> steps_of(const Graph& graph, const PlanOptions& options) {
+  std::vector<float> parameters(graph.parameters().padded_size());
+  std::vector<float> gradients(parameters.size());
+  std::vector<float> buffers(graph.buffers().padded_size());
+  return compile(graph, options,
+                 {.parameters = parameters, .gradients = gradients, .buffers = buffers})
+      ->describe();
 }
 
 double flops_of(const std::vector<PlanStep>& steps, const std::string& layer, PlanPass pass) {

@@ -126,7 +126,8 @@ ProgramResults run_program(const Program& program,
   write_file(folder / "program.mlir", program.text);
   write_file(folder / "program.json", trainer::hlo::program_json(program));
   write_file(folder / "arguments.bin", given);
-  static PythonWorker worker(jax_python(), "numpy,ml_dtypes,jaxlib.xla_client");
+  // jaxlib's first buffer imports jax, which takes half a second.
+  static PythonWorker worker(jax_python(), "numpy,ml_dtypes,jaxlib.xla_client,jax");
   const int status = worker.run(
       {"tests/trainer/run_program.py", folder.path().string(), std::to_string(steps.size())});
   EXPECT_EQ(0, status) << "what JAX says is above";

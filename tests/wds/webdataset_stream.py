@@ -6,7 +6,8 @@ import os
 import sys
 import warnings
 
-import webdataset as wds
+sys.modules["torch"] = None  # webdataset would import it for seconds, and does without
+import webdataset as wds  # noqa: E402
 
 warnings.simplefilter("ignore")
 
