@@ -76,11 +76,13 @@ std::string shown_name(std::string_view name) {
 void Output::line(std::string_view text) {
   const std::string safe = is_plain(text) ? std::string() : harmless(text, false);
   if (!safe.empty()) text = safe;
+  prepare_();
   check(std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
         std::fputc('\n', file_) != EOF);
 }
 
 void Output::write(std::span<const std::byte> data) {
+  prepare_();
   check(std::fwrite(data.data(), 1, data.size(), file_) == data.size());
 }
 

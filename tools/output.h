@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace millrace::tools {
 
@@ -28,6 +30,8 @@ class Output {
 
   explicit Output(std::FILE* file) : file_(file) {}
 
+  /// Before each write `prepare` is called: it erases a line of progress that shares the terminal.
+  void before_writes(std::function<void()> prepare) { prepare_ = std::move(prepare); }
   /// Writes `text` and a newline. What a terminal would obey is escaped as in shown_name(), except
   /// line breaks and tabs. Throws: Closed, Error (Io).
   void line(std::string_view text);
@@ -39,6 +43,7 @@ class Output {
   void check(bool good);
 
   std::FILE* file_;
+  std::function<void()> prepare_ = [] {};
 };
 
 }  // namespace millrace::tools

@@ -184,6 +184,7 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
   Output out(stdout);
   // Results that go to the same terminal would be mixed with it.
   trainer::TerminalLine terminal(stderr, !json || ::isatty(STDOUT_FILENO) == 0);
+  if (::isatty(STDOUT_FILENO) == 1) out.before_writes([&] { terminal.clear(); });
   CommandContext context{.out = out,
                          .log = terminal.is_active() ? terminal.log() : Log::to_stderr(),
                          .stop = signals.token(),

@@ -222,6 +222,8 @@ class ViewCommand final : public Command {
       std::string said = fmt::format(
           "{}: {}, {} broken, {} with the same bytes as another, {} alike", place,
           counted(set.samples(), "sample"), set.broken, surplus(page.copies), surplus(page.alike));
+      if (!page.contradicting.empty())
+        said += fmt::format(", {} of different classes", page.contradicting.size());
       if (page.has_two_sets())
         said += fmt::format(", {} in both sets and {} alike", page.leaked_copies.size(),
                             page.leaked_alike.size());
@@ -234,6 +236,7 @@ class ViewCommand final : public Command {
                                    {"pictures", set.num_pictures()},
                                    {"broken", set.broken},
                                    {"same_bytes", surplus(page.copies)},
+                                   {"of_different_classes", page.contradicting.size()},
                                    {"alike", surplus(page.alike)},
                                    {"not_drawn", page.thumbnails.num_missing()}};
     for (const Outliers& kind : page.outliers) line["outliers"][kind.name] = kind.pictures.size();

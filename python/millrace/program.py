@@ -51,13 +51,17 @@ def _words_of_list(option: str, values: Sequence[Any]) -> list[str]:
 
 def words_of(options: dict[str, Any]) -> list[str]:
     """``batch_size=64, drop_last=True, val=["a", "b"], devices=[3]``:
-    --batch-size=64 --drop-last --val=a --val=b --devices=[3]."""
+    --batch-size=64 --drop-last --val=a --val=b --devices=[3].
+
+    False is the default, and where a recipe (``config=``) may say otherwise, --no-NAME."""
     words: list[str] = []
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
-        if value is None or value is False:
+        if value is None or (value is False and options.get("config") is None):
             continue
-        if value is True:
+        if value is False:
+            words.append("--no-" + option[2:])
+        elif value is True:
             words.append(option)
         elif is_call(value):
             words.append(f"{option}={text_of(value)}")
@@ -79,8 +83,8 @@ def train(spec: Spec, **options: Any) -> Iterator[dict[str, Any]]:
     ...         print(event["epoch"], event["train_loss"])
 
     ``options`` are the command's, with underscores (``millrace train --help``): ``True`` gives an
-    option without a value, a list one with several: ``val=["a.tar", "b.tar"]``, ``mean=[0.5, 0.4,
-    0.4]``. ``devices=[3]`` is device 3, ``devices=3`` three of them. What has a name and parameters
+    option without a value, ``False`` leaves out what a recipe says of one (``config=``), a list is
+    several values: ``val=["a.tar", "b.tar"]``, ``mean=[0.5, 0.4, 0.4]``. ``devices=[3]`` is device 3, ``devices=3`` three of them. What has a name and parameters
     is text or an object of ``millrace.components``: ``optimizer="sgd(0.1)"`` or ``SGD(0.1)``. What
     the program says to people goes to standard error. A loop that is left early ends the training
     as SIGTERM does: it saves a checkpoint if there is a run folder. Raises ProgramError if the

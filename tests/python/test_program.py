@@ -81,6 +81,21 @@ def test_options_are_the_commands_words() -> None:
     assert words_of(options) == ["--batch-size=8", "--drop-last", "--val=a", "--val=1"]
 
 
+def test_false_leaves_out_what_a_recipe_says(tmp_path: Path) -> None:
+    assert words_of({"config": "a.toml", "fill": False, "ema": None}) == [
+        "--config=a.toml",
+        "--no-fill",
+    ]
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'model = "lenet"\nepochs = 1\nbatch-size = 20\non-fault = "skip"\nfill = true\n'
+    )
+    run = tmp_path / "run"
+    spec = make_shards(tmp_path, 60, 30)
+    assert list(mr.train(spec, config=recipe, fill=False, run_dir=run))
+    assert not json.loads((run / "config.json").read_text())["options"]["fill"]
+
+
 def test_a_list_of_numbers_is_one_value() -> None:
     assert words_of({"devices": [3]}) == ["--devices=[3]"]
     assert words_of({"betas": (0.9, np.float32(0.5))}) == ["--betas=[0.9,0.5]"]

@@ -1,9 +1,10 @@
 """What a program shows on a terminal of some width.
 
-    terminal.py COLUMNS WORD...     prints JSON: status; how often a line was drawn, the widest one, whether the
+    terminal.py [--both] COLUMNS WORD...
+                                    prints JSON: status; how often a line was drawn, the widest one, whether the
                                     last one was erased, whether there was any control character, and the text that stays
 
-Standard output goes nowhere: progress is on standard error.
+Progress is on standard error; standard output goes there too with --both, else nowhere.
 """
 
 import fcntl
@@ -19,10 +20,11 @@ import termios
 ERASE = "\r\x1b[K"
 
 
-def run(columns, words):
+def run(columns, words, both):
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=other)
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=other if both else subprocess.DEVNULL,
+                               stderr=other)
     os.close(other)
     output = b""
     while True:
@@ -36,8 +38,8 @@ def run(columns, words):
     return process.wait(), output.decode().replace("\r\n", "\n")
 
 
-def main(columns, words):
-    status, output = run(columns, words)
+def main(columns, words, both):
+    status, output = run(columns, words, both)
     drawn = [piece for piece in output.split(ERASE)[1:] if piece and not piece.endswith("\n")]
     stays = "".join(piece for piece in output.split(ERASE) if piece.endswith("\n"))
     print(json.dumps({
@@ -51,4 +53,5 @@ def main(columns, words):
     }))
 
 
-main(int(sys.argv[1]), sys.argv[2:])
+both = sys.argv[1] == "--both"
+main(int(sys.argv[1 + both]), sys.argv[2 + both:], both)

@@ -39,9 +39,10 @@ using ::testing::Not;
 class OnATerminal : public ::testing::Test {
  protected:
   nlohmann::json show(int columns, std::vector<std::string> words,
-                      const std::string& terminal = "xterm") const {
-    words.insert(words.begin(), {"/usr/bin/python3", "tests/tools/terminal.py",
-                                 std::to_string(columns), MILLRACE_PROGRAM});
+                      const std::string& terminal = "xterm", bool both = false) const {
+    words.insert(words.begin(), {std::to_string(columns), MILLRACE_PROGRAM});
+    if (both) words.insert(words.begin(), "--both");
+    words.insert(words.begin(), {"/usr/bin/python3", "tests/tools/terminal.py"});
     const ProcessResult result = run_process(words, {.environment = {{"TERM", terminal}}});
     EXPECT_EQ(result.status, 0) << result.err;
     return result.status == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
@@ -66,6 +67,19 @@ TEST_F(OnATerminal, TrainingFitsAndLeavesNothing) {
     EXPECT_THAT(shown["lines"].get<std::vector<std::string>>(),
                 Contains(AllOf(HasSubstr("Epoch"), HasSubstr("/12"), HasSubstr("/s"))));
   }
+}
+
+TEST_F(OnATerminal, ResultsDoNotStandBesideProgress) {
+  const auto shown = show(70, {"index", shards_, "--force"}, "xterm", true);
+  EXPECT_EQ(shown["status"], 0);
+  EXPECT_GT(shown["drawn"], 0);
+  std::istringstream text(shown["text"].get<std::string>());
+  int results = 0;
+  for (std::string line; std::getline(text, line);) {
+    results += line.ends_with("32 samples");
+    EXPECT_THAT(line, Not(HasSubstr("% "))) << "progress is left before a result";
+  }
+  EXPECT_EQ(results, 3) << shown["text"];
 }
 
 /// The program's own list.

@@ -97,6 +97,18 @@ TEST_F(ViewPage, NamesCopiesAndPicturesThatLookAlike) {
   EXPECT_EQ(alts.size(), 5);
 }
 
+TEST_F(ViewPage, NamesCopiesOfDifferentClasses) {
+  const std::string set = shard(
+      "set.tar", 1,
+      {{"same.pgm", noise(3)}, {"same.cls", "0"}, {"wrong.pgm", noise(4)}, {"wrong.cls", "0"}});
+  const auto said = view({set, "--count", "1"});
+  EXPECT_EQ(said["same_bytes"], 2);
+  EXPECT_EQ(said["of_different_classes"], 1);
+  const auto found = page();
+  EXPECT_THAT(found["alts"], Contains("wrong.pgm, class 0"));
+  EXPECT_THAT(text_of(found), HasSubstr("1 picture of different classes"));
+}
+
 TEST_F(ViewPage, NamesWhatIsInBothSets) {
   const std::string train = shard("train.tar", 1);
   const std::string val =

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace millrace::tools {
@@ -144,7 +145,7 @@ PictureList chosen(const PictureList& pictures,
 Outliers dark(const PictureList& pictures) {
   return {
       .name = "Dark",
-      .definition = fmt::format("Mean grey level below {} of 255.", kDark),
+      .definition = fmt::format("Mean grey level below {} of 255, and not of one colour.", kDark),
       .pictures = chosen(
           pictures, [](const auto& one) { return !is_empty(one) && brightness_of(one) < kDark; },
           brightness_of)};
@@ -153,7 +154,7 @@ Outliers dark(const PictureList& pictures) {
 Outliers bright(const PictureList& pictures) {
   return {
       .name = "Bright",
-      .definition = fmt::format("Mean grey level above {} of 255.", kBright),
+      .definition = fmt::format("Mean grey level above {} of 255, and not of one colour.", kBright),
       .pictures = chosen(
           pictures, [](const auto& one) { return !is_empty(one) && brightness_of(one) > kBright; },
           [](const auto& one) { return -brightness_of(one); })};
@@ -216,6 +217,16 @@ PictureList pictures_of(std::span<SetSurvey> surveys) {
 std::vector<PictureList> same_files(const PictureList& pictures) {
   return groups_by<std::array<std::uint64_t, 2>>(
       pictures, [&](std::size_t i) { return pictures[i]->facts.digest; });
+}
+
+std::vector<PictureList> of_several_classes(std::vector<PictureList> groups) {
+  std::erase_if(groups, [](const PictureList& group) {
+    std::set<std::int64_t> labels;
+    for (const SurveyedPicture* picture : group)
+      if (picture->label) labels.insert(*picture->label);
+    return labels.size() < 2;
+  });
+  return groups;
 }
 
 std::vector<PictureList> look_alikes(const PictureList& pictures) {

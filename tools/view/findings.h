@@ -19,6 +19,8 @@ PictureList pictures_of(std::span<SetSurvey> surveys);
 
 /// Groups of two or more whose files have the same bytes.
 std::vector<PictureList> same_files(const PictureList& pictures);
+/// The groups whose pictures do not all have the same label; those without one are not looked at.
+std::vector<PictureList> of_several_classes(std::vector<PictureList> groups);
 /// Groups of two or more that look alike (picture_facts.h), of each file one; those without
 /// contrast are left out. Each group is what a chain of alike pairs connects. Of more than 256 with
 /// the same 16 bits of gradients, each is compared with its 32 neighbours.

@@ -257,7 +257,9 @@ std::string groups_text(const char* title, const std::string& none,
 }
 
 std::string duplicates_of(const SetPage& page, const Shots& shots) {
-  return sampled_text(page) + groups_text("The same bytes", "None.", page.copies, shots) +
+  return sampled_text(page) +
+         groups_text("The same bytes, of different classes", "None.", page.contradicting, shots) +
+         groups_text("The same bytes", "None.", page.copies, shots) +
          groups_text("Alike, of other bytes", "None.", page.alike, shots);
 }
 
@@ -316,8 +318,12 @@ std::string page_tiles(const SetPage& page) {
   if (!set.stats.classes.empty())
     all += tile("classes", whole(set.stats.classes.size()), "by the field cls");
   all += tile("broken", whole(set.broken), "samples");
-  all += tile("same bytes", whole(surplus(page.copies)), "more than one of each");
-  all += tile("alike", whole(surplus(page.alike)), "more than one of each");
+  all += tile("same bytes", whole(surplus(page.copies)),
+              page.contradicting.empty()
+                  ? "copies of another picture"
+                  : "copies of another picture; " + counted(page.contradicting.size(), "picture") +
+                        " of different classes");
+  all += tile("alike", whole(surplus(page.alike)), "copies of another, of other bytes");
   if (page.has_two_sets())
     all += tile("in both sets", whole(page.leaked_copies.size()),
                 fmt::format("and {} alike", page.leaked_alike.size()));
@@ -386,6 +392,7 @@ void find_what_to_show(SetPage& page, std::size_t count) {
   for (std::size_t i = 0; i < std::min(count, own.size()); ++i)
     page.grid.push_back(own[i * own.size() / std::min(count, own.size())]);
   page.copies = same_files(own);
+  page.contradicting = of_several_classes(page.copies);
   page.alike = look_alikes(own);
   page.outliers = outliers(own);
   if (!page.has_two_sets()) return;
@@ -395,7 +402,8 @@ void find_what_to_show(SetPage& page, std::size_t count) {
 
 void read_page_thumbnails(SetPage& page, const ThumbnailInput& input) {
   for (const SurveyedPicture* picture : page.grid) page.thumbnails.want(*picture);
-  for (const auto* groups : {&page.copies, &page.alike, &page.leaked_copies, &page.leaked_alike})
+  for (const auto* groups :
+       {&page.contradicting, &page.copies, &page.alike, &page.leaked_copies, &page.leaked_alike})
     for (const PictureList& group : first_of(*groups, kMostShots))
       for (const SurveyedPicture* picture : first_of(group, kMostOfGroup))
         page.thumbnails.want(*picture);

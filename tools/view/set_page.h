@@ -19,7 +19,8 @@ struct SetPage {
   std::vector<std::string> class_names = {};
   std::vector<SetSurvey> surveys = {};  ///< as many as specs
   PictureList grid = {};
-  std::vector<PictureList> copies = {};  ///< within the set
+  std::vector<PictureList> copies = {};         ///< within the set
+  std::vector<PictureList> contradicting = {};  ///< of the copies, those of several classes
   std::vector<PictureList> alike = {};
   std::vector<PictureList> leaked_copies = {};  ///< in both sets
   std::vector<PictureList> leaked_alike = {};
