@@ -3,17 +3,11 @@
 // Threads: free functions, callable from any thread.
 #pragma once
 
-#include <cstddef>
 #include <string>
-
-#include "io/bytes.h"
 
 namespace millrace::tools {
 
 /// The file:// url of `path`, which may be relative.
 std::string local_url(const std::string& path);
-
-/// The whole file. Throws: NotFound, Io, Exhausted (more than `max_bytes`), with `path` as given.
-io::Bytes read_local_file(const std::string& path, std::size_t max_bytes);
 
 }  // namespace millrace::tools
