@@ -84,14 +84,24 @@ std::string version_of(const struct stat& status) {
   return std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec);
 }
 
-std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOptions& options,
-                                       const detail::StreamPatience& patience) {
-  // Without O_NONBLOCK opening a FIFO would block, uncancellable, until it has a writer.
-  detail::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) throw_errno("open", path, errno);
+struct Opened {
+  detail::UniqueFd fd;
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) throw_errno("stat", path, errno);
-  if (S_ISDIR(status.st_mode)) throw_errno("read", path, EISDIR);
+};
+
+Opened open_descriptor(const std::string& path) {
+  // Without O_NONBLOCK opening a FIFO would block, uncancellable, until it has a writer.
+  Opened file{.fd = detail::UniqueFd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC))};
+  if (!file.fd) throw_errno("open", path, errno);
+  if (::fstat(file.fd.get(), &file.status) != 0) throw_errno("stat", path, errno);
+  if (S_ISDIR(file.status.st_mode)) throw_errno("read", path, EISDIR);
+  return file;
+}
+
+std::unique_ptr<ByteSource> source_of(Opened file, const std::string& path,
+                                      const OpenOptions& options,
+                                      const detail::StreamPatience& patience) {
+  auto& [fd, status] = file;
   if (!S_ISREG(status.st_mode)) return detail::open_stream(std::move(fd), path, options, patience);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (options.offset > size) {
@@ -108,24 +118,64 @@ std::unique_ptr<ByteSource> open_there(const std::string& path, const OpenOption
                                       options.stop);
 }
 
-}  // namespace
+// A byte more is asked for than the file has: a read of less has met its end, so that most files
+// take one.
+std::size_t fill_from(int fd, std::span<std::byte> room, const std::string& path) {
+  std::size_t used = 0;
+  while (used < room.size()) {
+    const ssize_t got = ::read(fd, room.data() + used, room.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("read", path, errno);
+    used += static_cast<std::size_t>(got);
+    if (got == 0 || used + 1 == room.size()) break;
+  }
+  return used;
+}
 
-namespace detail {
+Bytes read_regular(const Opened& file, const std::string& path) {
+  const auto size = static_cast<std::size_t>(file.status.st_size);
+  auto owner = std::make_shared_for_overwrite<std::byte[]>(size + 1);
+  const std::span<std::byte> room(owner.get(), size + 1);
+  if (fill_from(file.fd.get(), room, path) != size)
+    throw Error(ErrorCode::kIo, "the file changed while it was read", {.url = path});
+  return {room.first(size), std::move(owner)};
+}
 
-std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options,
-                                      const StreamPatience& patience) {
+// What `open` returns; its faults with the path.
+template <typename Open>
+auto with_path(const std::string& path, const Open& open) {
   try {
-    return open_there(path, options, patience);
+    return open();
   } catch (Error& error) {
     error.annotate({.url = path});
     throw;
   }
 }
 
+}  // namespace
+
+namespace detail {
+
+std::unique_ptr<ByteSource> open_file(const std::string& path, const OpenOptions& options,
+                                      const StreamPatience& patience) {
+  return with_path(path, [&] { return source_of(open_descriptor(path), path, options, patience); });
+}
+
 }  // namespace detail
 
 std::unique_ptr<ByteSource> open_local_file(const std::string& path) {
   return detail::open_file(path, {});
+}
+
+// A file of /proc has no size and yet bytes.
+Bytes read_local_file(const std::string& path, std::size_t max_bytes) {
+  return with_path(path, [&] {
+    Opened file = open_descriptor(path);
+    const auto size = static_cast<std::uint64_t>(file.status.st_size);
+    if (S_ISREG(file.status.st_mode) && size > 0 && size <= max_bytes)
+      return read_regular(file, path);
+    return read_all(*source_of(std::move(file), path, {}, {}), max_bytes);
+  });
 }
 
 }  // namespace millrace::io

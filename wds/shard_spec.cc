@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/folder_entries.h"
 #include "io/home_path.h"
 #include "io/local_path.h"
 #include "io/opener.h"
@@ -123,9 +124,8 @@ void keep_named_shards(std::vector<std::string>& urls) {
 
 Shards shards_in_folder(const std::string& folder) {
   std::vector<std::string> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (!entry.is_directory())
-      paths.push_back((fs::path(folder) / entry.path().filename()).string());
+  for (const io::FolderEntry& entry : io::entries_in(folder)) {
+    if (!entry.is_folder) paths.push_back((fs::path(folder) / entry.name).string());
   }
   keep_named_shards(paths);
   std::sort(paths.begin(), paths.end());
@@ -209,7 +209,7 @@ std::vector<std::string> matching_paths(const std::string& pattern) {
   std::vector<std::string> paths(matches.begin(), matches.end());
   ::globfree(&found);
   if (result == GLOB_NOSPACE) throw std::bad_alloc();
-  if (result == GLOB_ABORTED) throw_errno("list", unread.first, unread.second);
+  if (result == GLOB_ABORTED) io::throw_unlisted(unread.first, unread.second);
   keep_shards(paths, pattern);
   if (paths.empty()) invalid_spec("no file matches " + pattern);
   std::sort(paths.begin(), paths.end());

@@ -43,6 +43,7 @@ struct Member {
 std::vector<Member> members_of(const WriterSample& sample) {
   if (sample.fields.empty()) refuse("a sample has at least one field", {.key = sample.key});
   std::vector<Member> members;
+  members.reserve(sample.fields.size());
   for (const WriterField& field : sample.fields) {
     members.push_back({member_name(sample.key, field.suffix), &field});
   }
@@ -78,9 +79,10 @@ class OpenShard {
 
   void add(const std::string& key, const std::vector<Member>& members) {
     IndexedSample entry{.key = key, .members = {}};
+    entry.members.reserve(members.size());
     for (const Member& member : members) {
       const io::Bytes& data = member.field->data;
-      const detail::WrittenMember wrote = tar_.add(member.name, data.span());
+      const detail::WrittenMember wrote = tar_.add(member.name, data);
       payload_bytes_ += data.size();
       if (entry.members.empty()) entry.offset = wrote.offset;
       entry.members.push_back({.suffix = member.field->suffix,

@@ -13,8 +13,8 @@
 // Threads of its own hash and write what write() hands over, and publish a full shard (fsync,
 // index, rename) while the next one is filled: what they fail at is thrown by a later call, and by
 // every one after it.
-// Buffers: of the open shard and of the one that is being published 2 MiB and the index each.
-// Threads: one at a time. Source: docs/webdataset.md, "Writing".
+// Buffers: of the open shard and of the one that is being published 4 MiB, partly samples' own, and
+// the index each. Threads: one at a time. Source: docs/webdataset.md, "Writing".
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,12 @@ using detail::kBlockBytes;
 
 // Above this size, a payload whose claimed size cannot be verified is grown as its bytes arrive.
 constexpr std::size_t kTrustedBytes = std::size_t{1024} * 1024;
+// A large payload is read along with the padding and the headers behind it, and small members such
+// as labels between them, into memory at its own end: at most a sixteenth more than it needs.
+std::size_t room_behind(std::size_t size) {
+  constexpr std::size_t kMost = 4096;
+  return size < detail::Tape::kDirectBytes ? 0 : std::min(kMost, size / 16);
+}
 // Writers pad with zeros to a blocking factor; more than this is not padding.
 constexpr std::uint64_t kMaxPadding = std::uint64_t{64} * 1024 * 1024;
 
@@ -237,8 +243,9 @@ io::Bytes TarReader::State::read_payload() {
   broken = true;
   io::Bytes payload;
   if (size <= kTrustedBytes || tape->remaining()) {
-    auto owner = std::make_shared_for_overwrite<std::byte[]>(size);
-    tape->read({owner.get(), size});
+    const std::size_t room = size + room_behind(size);
+    auto owner = std::make_shared_for_overwrite<std::byte[]>(room);
+    tape->read({owner.get(), room}, size);
     const std::span<const std::byte> view(owner.get(), size);
     payload = io::Bytes(view, std::move(owner));
   } else {

@@ -6,6 +6,7 @@
 //   kill:N    the process is killed (SIGKILL) before its Nth call of any of these
 //   rename:N  it is killed before its Nth rename
 //   list:N    the Nth folder that is listed fails with EIO
+//   deny:PATH the folder at PATH, as the program writes it, may not be listed
 //   remove:N  the Nth file that is removed stays, with EPERM
 //
 // Standard streams are not affected.
@@ -36,6 +37,11 @@ long asked(const char* mode) {
   const size_t length = ::strlen(mode);
   if (text == nullptr || ::strncmp(text, mode, length) != 0) return -1;
   return ::strtol(text + length, nullptr, 10);
+}
+
+bool is_denied(const char* folder) {
+  const char* text = ::getenv("MILLRACE_TEST_DISK");
+  return text != nullptr && ::strncmp(text, "deny:", 5) == 0 && ::strcmp(text + 5, folder) == 0;
 }
 
 void count_call() {
@@ -127,6 +133,10 @@ int remove(const char* path) noexcept {
 
 DIR* opendir(const char* path) {
   static const auto real = next<DIR* (*)(const char*)>("opendir");
+  if (is_denied(path)) {
+    errno = EACCES;
+    return nullptr;
+  }
   if (++lists != asked("list:")) return real(path);
   errno = EIO;
   return nullptr;

@@ -1,8 +1,11 @@
 // create from tables, lists and synthetic pictures; folds; recoding.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -228,6 +231,54 @@ TEST(CreateFromFolder, PairsBelowClassFoldersToo) {
   ASSERT_EQ(create(dir, {"--from-folder", "images", "--pair", "mask=labels"}).status, 0);
   EXPECT_EQ(field(dir / "out-0.tar", "dog/1.mask.png"), "mask 2");
   EXPECT_EQ(field(dir / "out-0.tar", "dog/1.cls"), "1");
+}
+
+/// The same where a folder may not be listed.
+ProcessResult create_denied(const TempDir& dir, const std::string& folder,
+                            std::vector<std::string> words) {
+  words.insert(words.begin(), {"create", "out-%d.tar"});
+  return millrace(words, {.environment = {{"LD_PRELOAD", MILLRACE_FAULTY_DISK},
+                                          {"MILLRACE_TEST_DISK", folder},
+                                          {"ASAN_OPTIONS", "verify_asan_link_order=0"}},
+                          .folder = dir.path().string()});
+}
+
+TEST(CreateFromFolder, AFolderThatMayNotBeListedIsNamedAndNothingIsMade) {
+  const TempDir dir;
+  for (const char* name : {"in/a/x/1.jpg", "in/b/2.jpg", "masks/a/x/1.png", "masks/b/2.png"})
+    write_file(dir / name, name);
+  const std::vector<std::string> plain = {"--from-folder", "in"};
+  const auto denied = create_denied(dir, "deny:in/a/x", plain);
+  EXPECT_EQ(denied.status, 1);
+  EXPECT_THAT(denied.err, AllOf(HasSubstr("list in/a/x: Permission denied"),
+                                HasSubstr("would be missing: make it readable")));
+  std::string said;
+  for (int nth = 5; nth < 20 && said.find("list masks/") == said.npos; ++nth)
+    said = create_denied(dir, fmt::format("list:{}", nth),
+                         {"--from-folder", "in", "--pair", "mask=masks"})
+               .err;
+  EXPECT_THAT(said, HasSubstr("list masks/")) << "a folder below the one that is paired";
+  EXPECT_THAT(list_dir(dir.path().string()), ElementsAre("in", "masks"));
+}
+
+// More files than one thread asks for at once; links are what they lead to.
+TEST(CreateFromFolder, WhatChangedOfManyFilesIsNoticedByTheNextRun) {
+  const TempDir dir;
+  constexpr int kFiles = 700;
+  for (int i = 0; i < kFiles; ++i) write_file(dir / fmt::format("real/{:03}.jpg", i), "x");
+  std::filesystem::create_directory(dir / "in");
+  std::filesystem::create_directory_symlink(dir / "real", dir / "in/cat");
+  const std::vector<std::string> words = {"--from-folder", "in", "--maxcount", "300"};
+  ASSERT_EQ(create_denied(dir, "rename:4", words).status, 128 + SIGKILL);
+  write_file(dir / "real/650.jpg", "another size");
+  const auto other = create(dir, words);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("of other options or inputs"));
+  write_file(dir / "real/650.jpg", "x");
+  auto forced = words;
+  forced.push_back("--force");
+  ASSERT_EQ(create(dir, forced).status, 0);
+  EXPECT_EQ(keys_of(dir / "out-2.tar").back(), "cat/699");
 }
 
 TEST(CreateFromFolder, AMissingPairIsNamedAndNothingIsMade) {

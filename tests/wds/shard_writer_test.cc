@@ -187,6 +187,30 @@ TEST(ShardWriter, WritesTheIndexThatAReaderWouldBuild) {
   }
 }
 
+// Small payloads are copied, those of some size kept until they are written, large ones cut.
+TEST(ShardWriter, PayloadsOfAllSizesArriveInOrder) {
+  const TempDir dir;
+  std::string noise(1'300'000, '\0');
+  std::uint32_t state = 1;
+  for (char& byte : noise) byte = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+  std::vector<std::string> wrote;
+  ShardWriter writer({.pattern = dir / "%d.tar"});
+  for (const std::size_t size : {1UL, 16'383UL, 16'384UL, 0UL, 100'001UL, 524'288UL, 524'289UL, 3UL,
+                                 1'300'000UL, 70'000UL, 70'000UL, 512UL, 300'000UL, 300'000UL}) {
+    wrote.push_back(noise.substr(noise.size() - size));
+    writer.write({.key = std::to_string(wrote.size()),
+                  .fields = {{"bin", io::Bytes::copy_of(wrote.back())}}});
+  }
+  const auto shards = writer.finish();
+  ASSERT_EQ(shards.size(), 1U);
+  EXPECT_EQ(read_file(shards[0].url + ".index.json"), built_index(shards[0].url, dir));
+  const io::UrlOpener opener;
+  ShardReader reader(opener, shards[0].url);
+  std::vector<std::string> read;
+  for (Sample next; reader.next(next);) read.emplace_back(next.fields.at(0).data.text());
+  EXPECT_EQ(read, wrote);
+}
+
 TEST(ShardWriter, WithoutTheIndexTheShardIsTheSame) {
   const TempDir dir;
   for (const bool index : {false, true}) {

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/local_file.h"
+#include "tools/create/file_identities.h"
 #include "tools/create/image_file.h"
-#include "tools/create/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -79,7 +80,7 @@ void check_labels(const io::Bytes& file, const std::string& path, const CifarLay
 std::vector<std::string> names_beside(const std::string& path, const CifarLayout& layout) {
   const fs::path file = fs::path(path).parent_path() / layout.names_file;
   if (!fs::is_regular_file(file)) return {};
-  const io::Bytes text = read_local_file(file.string(), 1 << 20);
+  const io::Bytes text = io::read_local_file(file.string(), 1 << 20);
   std::vector<std::string> names;
   std::string_view rest = text.text();
   while (!rest.empty()) {
@@ -120,7 +121,7 @@ class CifarSource final : public SampleSource {
 
  private:
   void add(const std::string& path) {
-    const io::Bytes file = read_local_file(path, kMaxCifarBytes);
+    const io::Bytes file = io::read_local_file(path, kMaxCifarBytes);
     const CifarLayout& layout = layout_of(file, path);
     if (layout_ == nullptr) layout_ = &layout;
     if (layout_ != &layout) {

@@ -7,7 +7,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
-#include "tools/create/local_file.h"
+#include "io/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -25,7 +25,7 @@ bool is_empty_line(const std::vector<std::string>& fields) {
 }  // namespace
 
 CsvFile::CsvFile(const std::string& path) : path_(path) {
-  bytes_ = read_local_file(path, kMaxTableBytes);
+  bytes_ = io::read_local_file(path, kMaxTableBytes);
   text_ = bytes_.text();
   if (text_.find('\0') != std::string_view::npos)
     throw Error(ErrorCode::kCorrupt, "a CSV file holds no zero bytes", {.url = path});

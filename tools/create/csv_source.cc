@@ -12,6 +12,7 @@
 #include "tools/create/class_labels.h"
 #include "tools/create/csv_file.h"
 #include "tools/create/file_finder.h"
+#include "tools/create/file_identities.h"
 #include "tools/create/keys.h"
 #include "wds/in_column.h"
 
@@ -101,7 +102,8 @@ class CsvSource final : public SampleSource {
 
   void identify(Sha256& into) const override {
     into.update(table_.bytes().span());
-    for (std::uint64_t i = 0; i < size(); ++i) identify_file(file(i), into);
+    identify_files(
+        size(), [this](std::uint64_t i) { return file(i); }, into);
   }
 
   wds::Sample make(std::uint64_t index) const override {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/folder_entries.h"
 
 namespace millrace::tools {
 namespace {
@@ -51,6 +52,18 @@ std::span<const std::string> beginning_with(const std::vector<std::string>& sort
   return {first, last};
 }
 
+bool is_absent(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
+/// What may not be looked at may be a second match: that is not taken for none.
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  const bool is = fs::is_regular_file(path, error);
+  if (error && !is_absent(error)) io::throw_unlisted(path.parent_path().string(), error.value());
+  return is;
+}
+
 }  // namespace
 
 FileFinder::FileFinder(std::string root) : root_(std::move(root)) {}
@@ -69,9 +82,7 @@ const FileFinder::Listing& FileFinder::list(const std::string& folder) {
     listing.names.push_back(entry->path().filename().string());
     listing.backwards.push_back(reversed(listing.names.back()));
   }
-  const bool absent =
-      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-  if (error && !absent) throw_errno("list", path_of(folder), error.value());
+  if (error && !is_absent(error)) io::throw_unlisted(path_of(folder), error.value());
   std::sort(listing.names.begin(), listing.names.end());
   std::sort(listing.backwards.begin(), listing.backwards.end());
   return listing;
@@ -106,9 +117,7 @@ std::string FileFinder::find(const std::string& pattern) {
     found = std::move(deeper);
     at = slash + 1;
   }
-  std::error_code ignored;
-  std::erase_if(found,
-                [&](const auto& name) { return !fs::is_regular_file(path_of(name), ignored); });
+  std::erase_if(found, [&](const auto& name) { return !is_file(path_of(name)); });
   if (found.empty()) throw Error(ErrorCode::kNotFound, "no file is " + path_of(pattern));
   if (found.size() > 1)
     throw Error(ErrorCode::kCorrupt, fmt::format("{} files match {}: {} and {}", found.size(),

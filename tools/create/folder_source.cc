@@ -3,18 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "decode/codec.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "io/folder_entries.h"
+#include "tools/create/file_identities.h"
 #include "tools/create/keys.h"
 
 namespace millrace::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct File {
   std::string path;
@@ -31,41 +30,43 @@ struct Listing {
   std::uint64_t left_out = 0;
 };
 
+std::string path_in_folder(const std::string& folder, const std::string& name) {
+  return folder + (folder.empty() || folder.ends_with('/') ? "" : "/") + name;
+}
+
 /// The part of the file name that becomes the key must not have a dot: a key ends at the first.
-File image_file(const fs::path& path, const std::string& prefix) {
-  const std::string stem = path.stem().string();
+File image_file(const std::string& folder, const std::string& file, const std::string& prefix) {
+  const std::string stem = file.substr(0, file.rfind('.'));
   std::string name = stem;
   std::replace(name.begin(), name.end(), '.', '_');
-  return {.path = path.string(), .stem = prefix + stem, .key = prefix + name, .pairs = {}};
+  return {.path = path_in_folder(folder, file),
+          .stem = prefix + stem,
+          .key = prefix + name,
+          .pairs = {}};
 }
 
-void add_entry(const fs::directory_entry& entry, const std::string& prefix, Listing& listing) {
-  const std::string name = entry.path().filename().string();
-  if (name.starts_with('.')) return;
-  if (entry.is_directory()) {
-    listing.folders.push_back(name);
-  } else if (decode::standard_codecs()->of_suffix(suffix_of(name)) != nullptr) {
-    listing.images.push_back(image_file(entry.path(), prefix));
-  } else {
-    ++listing.left_out;
-  }
+bool is_image(const std::string& file) {
+  return decode::standard_codecs()->of_suffix(suffix_of(file)) != nullptr;
 }
 
-Listing list_folder(const fs::path& folder, const std::string& prefix) {
+Listing list_folder(const std::string& folder, const std::string& prefix) {
+  std::vector<io::FolderEntry> entries = io::entries_in(folder);
+  std::erase_if(entries, [](const auto& entry) { return entry.name.starts_with('.'); });
+  std::ranges::sort(entries, {}, &io::FolderEntry::name);
   Listing listing;
-  try {
-    for (const auto& entry : fs::directory_iterator(folder)) add_entry(entry, prefix, listing);
-  } catch (const fs::filesystem_error& error) {
-    throw_errno("list", folder.string(), error.code().value());
+  for (io::FolderEntry& entry : entries) {
+    if (entry.is_folder)
+      listing.folders.push_back(std::move(entry.name));
+    else if (is_image(entry.name))
+      listing.images.push_back(image_file(folder, entry.name, prefix));
+    else
+      ++listing.left_out;
   }
-  std::sort(listing.folders.begin(), listing.folders.end());
-  std::sort(listing.images.begin(), listing.images.end(),
-            [](const File& a, const File& b) { return a.path < b.path; });
   return listing;
 }
 
 /// All images below `folder`; a folder's own come before those of its sub-folders.
-void collect(const fs::path& folder, const std::string& prefix, int label, Listing& into) {
+void collect(const std::string& folder, const std::string& prefix, int label, Listing& into) {
   Listing listing = list_folder(folder, prefix);
   into.left_out += listing.left_out;
   for (File& file : listing.images) {
@@ -73,7 +74,7 @@ void collect(const fs::path& folder, const std::string& prefix, int label, Listi
     into.images.push_back(std::move(file));
   }
   for (const std::string& name : listing.folders)
-    collect(folder / name, prefix + name + "/", label, into);
+    collect(path_in_folder(folder, name), prefix + name + "/", label, into);
 }
 
 /// The class of an image at "animals/cat/old/1": its folders' first `depth` names; empty if there
@@ -125,7 +126,7 @@ Listing list_images(const std::string& folder, int depth, std::vector<std::strin
   Listing all;
   all.left_out = top.left_out;
   for (const std::string& name : top.folders) {
-    collect(fs::path(folder) / name, name + "/", static_cast<int>(classes.size()), all);
+    collect(path_in_folder(folder, name), name + "/", static_cast<int>(classes.size()), all);
     classes.push_back(name);
   }
   return all;
@@ -155,10 +156,12 @@ class FolderSource final : public SampleSource {
   std::vector<std::string> classes() const override { return classes_; }
 
   void identify(Sha256& into) const override {
-    for (const File& file : files_) {
-      identify_file(file.path, into);
-      for (const std::string& pair : file.pairs) identify_file(pair, into);
-    }
+    const std::uint64_t each = 1 + options_.pairs.size();  // the image, then its pairs
+    const auto path = [&](std::uint64_t index) {
+      const File& file = files_[index / each];
+      return index % each == 0 ? file.path : file.pairs[index % each - 1];
+    };
+    identify_files(each * size(), path, into);
   }
 
   wds::Sample make(std::uint64_t index) const override {

@@ -10,7 +10,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/bytes.h"
-#include "tools/create/local_file.h"
+#include "io/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::size_t kWordBytes = 4;
 
 /// The file's bytes, unpacked if they are gzipped.
 io::Bytes read_unpacked(const std::string& path) {
-  io::Bytes file = read_local_file(path, kMaxIdxBytes);
+  io::Bytes file = io::read_local_file(path, kMaxIdxBytes);
   const bool is_gzip =
       file.size() >= 2 && file.span()[0] == std::byte{0x1f} && file.span()[1] == std::byte{0x8b};
   if (!is_gzip) return file;

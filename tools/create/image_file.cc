@@ -1,17 +1,12 @@
 #include "tools/create/image_file.h"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <filesystem>
-#include <span>
+#include <string_view>
 
 #include "decode/codec.h"
 #include "io/base/error.h"
-#include "tools/create/local_file.h"
+#include "io/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -20,11 +15,16 @@ constexpr std::size_t kMaxImageBytes = std::size_t{1} << 30;
 
 }  // namespace
 
-std::string suffix_of(const std::string& path) {
-  std::string suffix = std::filesystem::path(path).extension().string();
+// As std::filesystem's extension(), without a path object for each of millions of files: ".hidden"
+// has none, nor have "." and "..".
+std::string suffix_of(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0 || name == "..") return {};
+  std::string suffix(name.substr(dot + 1));
   std::transform(suffix.begin(), suffix.end(), suffix.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return suffix.empty() ? suffix : suffix.substr(1);
+  return suffix;
 }
 
 wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
@@ -40,20 +40,12 @@ wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
 
 wds::Field image_field(const std::string& path, const Recoding& recoding) {
   try {
-    wds::Field field{.suffix = suffix_of(path), .data = read_local_file(path, kMaxImageBytes)};
+    wds::Field field{.suffix = suffix_of(path), .data = io::read_local_file(path, kMaxImageBytes)};
     return recoding.keeps() ? field : recoded_field(field.data, field.suffix, recoding);
   } catch (Error& error) {
     error.annotate({.url = path});
     throw;
   }
-}
-
-void identify_file(const std::string& path, Sha256& into) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw_errno("open", path, errno);
-  const std::string text = fmt::format("{}\n{} {}.{:09}\n", path, status.st_size,
-                                       status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-  into.update(std::as_bytes(std::span(text)));
 }
 
 }  // namespace millrace::tools

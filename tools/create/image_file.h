@@ -7,8 +7,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
-#include "io/base/hash.h"
 #include "tools/create/image_encoding.h"
 #include "wds/sample.h"
 
@@ -27,7 +27,7 @@ struct Recoding {
 };
 
 /// The part after the last dot of the file name, in lower case; empty if there is none.
-std::string suffix_of(const std::string& path);
+std::string suffix_of(std::string_view path);
 
 /// The file at `path` as a field; its suffix is the file's, or the new format's. Throws: NotFound,
 /// Io, Exhausted (over 1 GiB), and as decoding, with the path.
@@ -36,8 +36,5 @@ wds::Field image_field(const std::string& path, const Recoding& recoding);
 /// The picture in `data` re-encoded as a field. Throws: as decoding and encoding.
 wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
                          const Recoding& recoding);
-
-/// Adds path, size and modification time to `into`. Throws: NotFound, Io.
-void identify_file(const std::string& path, Sha256& into);
 
 }  // namespace millrace::tools

@@ -9,9 +9,10 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/local_file.h"
 #include "tools/create/class_labels.h"
+#include "tools/create/file_identities.h"
 #include "tools/create/keys.h"
-#include "tools/create/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -56,7 +57,7 @@ std::vector<Entry> parse_list(std::string_view text) {
 class ListSource final : public SampleSource {
  public:
   explicit ListSource(ListSourceOptions options) : options_(std::move(options)) {
-    list_ = read_local_file(options_.list, kMaxListBytes);
+    list_ = io::read_local_file(options_.list, kMaxListBytes);
     entries_ = parse_list(list_.text());
     if (entries_.empty()) throw Error(ErrorCode::kCorrupt, "an empty list", {.url = options_.list});
     if (options_.root.empty()) options_.root = fs::path(options_.list).parent_path().string();
@@ -73,7 +74,8 @@ class ListSource final : public SampleSource {
 
   void identify(Sha256& into) const override {
     into.update(list_.span());
-    for (const Entry& entry : entries_) identify_file(file(entry), into);
+    identify_files(
+        size(), [this](std::uint64_t i) { return file(entries_[i]); }, into);
   }
 
   wds::Sample make(std::uint64_t index) const override {

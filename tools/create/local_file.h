@@ -3,19 +3,13 @@
 // Threads: free functions, callable from any thread.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
-
-#include "io/bytes.h"
 
 namespace millrace::tools {
 
 /// The file:// url of `path`, which may be relative.
 std::string local_url(const std::string& path);
-
-/// The whole file. Throws: NotFound, Io, Exhausted (more than `max_bytes`), with `path` as given.
-io::Bytes read_local_file(const std::string& path, std::size_t max_bytes);
 
 /// Throws: InvalidArgument if two of `files` are one file, by its names or by links: its samples
 /// would be in the set twice.

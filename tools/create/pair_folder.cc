@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "io/base/error.h"
+#include "io/folder_entries.h"
 
 namespace millrace::tools {
 namespace {
@@ -36,9 +37,11 @@ FolderPair parse_folder_pair(const std::string& text) {
 
 PairFolder::PairFolder(const FolderPair& pair) : pair_(pair) {
   std::error_code error;
+  fs::path at = pair_.folder;  // what is being listed
   for (fs::recursive_directory_iterator entry(pair_.folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const fs::path& path = entry->path();
+    at = entry->is_directory() ? path : path.parent_path();
     const bool hidden = path.filename().string().starts_with('.');
     if (hidden && entry->is_directory()) entry.disable_recursion_pending();
     if (hidden || !entry->is_regular_file()) continue;
@@ -50,7 +53,7 @@ PairFolder::PairFolder(const FolderPair& pair) : pair_(pair) {
     first.other = std::max(first.path, path.string());  // the same pair in any listing order
     first.path = std::min(first.path, path.string());
   }
-  if (error) throw_errno("list", pair_.folder, error.value());
+  if (error) io::throw_unlisted(at.string(), error.value());
 }
 
 std::string PairFolder::take(const std::string& stem, const std::string& image) {

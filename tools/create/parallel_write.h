@@ -17,8 +17,8 @@ struct ParallelWriteOptions {
 };
 
 /// Calls `write` for the samples at `order`'s indices, in that order, one at a time.
-/// Order: `order`'s, whatever the number of threads. Buffers: 32 samples per thread. Throws: as
-/// SampleSource::make() and `write`; Cancelled.
+/// Order: `order`'s, whatever the number of threads. Buffers: per thread 32 samples, of larger ones
+/// as many as have 512 KiB. Throws: as SampleSource::make() and `write`; Cancelled.
 void parallel_write(const SampleSource& source, std::span<const std::uint64_t> order,
                     const std::function<void(wds::Sample)>& write,
                     const ParallelWriteOptions& options);

@@ -15,6 +15,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/create/class_labels.h"
+#include "tools/create/file_identities.h"
 #include "tools/create/keys.h"
 #include "tools/create/local_file.h"
 #include "wds/in_column.h"

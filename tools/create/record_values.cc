@@ -15,7 +15,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
-#include "tools/create/local_file.h"
+#include "io/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -291,7 +291,7 @@ std::string path_inside(const std::string& folder, const std::string& name) {
 
 RecordJson read_index_json(const std::string& path) {
   try {
-    const io::Bytes text = read_local_file(path, kMaxIndexBytes);
+    const io::Bytes text = io::read_local_file(path, kMaxIndexBytes);
     return parse_json<RecordJson>(
         text.text(), "index",
         {.bytes = kMaxIndexBytes, .depth = 64, .memory_bytes = std::size_t{8} << 30U});

@@ -44,6 +44,7 @@ Indices sample_order(std::uint64_t count, const std::optional<std::uint64_t>& sh
 
 wds::WriterSample to_writer_sample(wds::Sample sample) {
   wds::WriterSample out{.key = std::move(sample.key), .fields = {}};
+  out.fields.reserve(sample.fields.size());
   for (wds::Field& field : sample.fields)
     out.fields.push_back({std::move(field.suffix), std::move(field.data)});
   return out;
@@ -114,8 +115,8 @@ class SetJob {
         {.name = "samples", .value = std::to_string(source_.size())},
         {.name = "paths, sizes and times", .value = hash_text(fingerprint())}};
     check_same_samples(cluster_, found,
-                       "nothing was written: see that all processes read the same files (copies "
-                       "keep their times by cp -p, rsync -t), or start one process");
+                       "nothing was written: see that all processes read the same files, with the "
+                       "same times (copies keep them by cp -p, rsync -t), or start one process");
   }
 
   const std::string& fingerprint() {

@@ -8,12 +8,6 @@
 #include "io/base/error.h"
 
 namespace millrace::wds::detail {
-namespace {
-
-// From this size on, an extra read call costs less than copying through the buffer.
-constexpr std::size_t kDirectBytes = std::size_t{32} * 1024;
-
-}  // namespace
 
 Tape::Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start, std::size_t buffer_bytes)
     : source_(std::move(source)), buffer_bytes_(buffer_bytes), position_(start) {}
@@ -30,20 +24,32 @@ void Tape::consume(std::size_t size) {
   position_ += size;
 }
 
-void Tape::read(std::span<std::byte> into) {
+void Tape::read(std::span<std::byte> room, std::size_t wanted) {
   end_region();
-  while (!into.empty()) {
+  std::size_t used = 0;
+  while (used < wanted) {
+    const std::size_t missing = wanted - used;
     if (begin_ < end_) {
-      const std::size_t size = std::min(into.size(), end_ - begin_);
-      std::copy_n(buffer_.get() + begin_, size, into.data());
+      const std::size_t size = std::min(missing, end_ - begin_);
+      std::copy_n(buffer_.get() + begin_, size, room.data() + used);
       consume(size);
-      into = into.subspan(size);
-    } else if (into.size() >= kDirectBytes && !ended_) {
-      into = into.subspan(read_directly(into));
-    } else if (!refill(into.size())) {
-      truncated(into.size());
+      used += size;
+    } else if (missing >= kDirectBytes && !ended_) {
+      used += read_directly(room.subspan(used));
+    } else if (!refill(missing)) {
+      truncated(missing);
     }
   }
+  if (used > wanted) put_back(room.subspan(wanted, used - wanted));
+}
+
+// Requires: nothing is buffered.
+void Tape::put_back(std::span<const std::byte> data) {
+  begin_ = end_ = 0;
+  while (capacity_ < data.size()) grow();
+  std::ranges::copy(data, buffer_.get());
+  end_ = data.size();
+  position_ -= data.size();
 }
 
 std::size_t Tape::read_some(std::span<std::byte> into) {

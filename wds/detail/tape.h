@@ -21,6 +21,8 @@ namespace millrace::wds::detail {
 class Tape {
  public:
   static constexpr std::size_t kUsualBytes = std::size_t{256} * 1024;
+  /// From this size on, an extra read call costs less than copying through the buffer.
+  static constexpr std::size_t kDirectBytes = std::size_t{32} * 1024;
 
   /// `source` is positioned at offset `start` of the tar stream. `buffer_bytes` are read at once.
   Tape(std::unique_ptr<io::ByteSource> source, std::uint64_t start,
@@ -36,7 +38,11 @@ class Tape {
   /// Consumes `size` bytes that a peek() has returned.
   void consume(std::size_t size);
   /// Fills `into`. Throws: Truncated if the tape ends before, and as ByteSource::read().
-  void read(std::span<std::byte> into);
+  void read(std::span<std::byte> into) { read(into, into.size()); }
+  /// Fills the first `wanted` bytes of `room`. A large read takes along what follows, as much as
+  /// the rest of `room` holds, which is buffered then: one call for a payload and the header after
+  /// it. Requires: wanted <= room.size().
+  void read(std::span<std::byte> room, std::size_t wanted);
   /// Reads up to `into.size()` bytes and returns how many; 0 at the tape's end.
   std::size_t read_some(std::span<std::byte> into);
   /// Skips `size` bytes; wide gaps are not read if the source can skip. Throws: Truncated if the
@@ -55,6 +61,7 @@ class Tape {
 
  private:
   std::size_t read_directly(std::span<std::byte> into);
+  void put_back(std::span<const std::byte> data);
   bool refill(std::size_t wanted);
   void make_room(std::size_t wanted);
   void grow();

@@ -28,10 +28,17 @@ constexpr std::size_t kRecordBytes = 10'240;  // what tar has always padded to
 constexpr std::size_t kTarBlock = 512;
 constexpr std::size_t kBufferBytes = std::size_t{512} << 10;
 constexpr std::size_t kBuffers = 4;
+/// Payloads of this size are not copied into a buffer; neither are larger ones kept, whatever
+/// memory they would take.
+constexpr std::size_t kLeastKept = std::size_t{16} << 10;
+constexpr std::size_t kMostKept = kBufferBytes;
 
 /// Bytes that are being filled, or on their way through the threads.
 struct Buffer {
-  std::vector<std::byte> bytes = {};
+  std::vector<std::byte> bytes = {};                  ///< what was copied; never moved
+  std::vector<std::span<const std::byte>> runs = {};  ///< of `bytes` and of `kept`, in order
+  std::vector<io::Bytes> kept = {};
+  std::size_t size = 0;  ///< of all runs
   std::future<void> hashed = {};
   std::future<void> written = {};
 
@@ -43,9 +50,32 @@ struct Buffer {
   void await(const std::function<void()>& say) {
     wait(say);
     bytes.clear();
+    runs.clear();
+    kept.clear();
+    size = 0;
     for (std::future<void>* job : {&hashed, &written})
       if (job->valid()) job->get();
   }
+
+  /// Requires: room().
+  void copy(std::span<const std::byte> data) {
+    bytes.reserve(kBufferBytes);
+    const std::byte* end = bytes.data() + bytes.size();
+    const bool goes_on = !runs.empty() && runs.back().data() + runs.back().size() == end;
+    bytes.insert(bytes.end(), data.begin(), data.end());
+    if (goes_on)
+      runs.back() = {runs.back().data(), runs.back().size() + data.size()};
+    else
+      runs.emplace_back(end, data.size());
+    size += data.size();
+  }
+  void keep(const io::Bytes& data) {
+    runs.push_back(data.span());
+    kept.push_back(data);
+    size += data.size();
+  }
+  bool is_full() const { return size >= kBufferBytes; }
+  std::size_t room() const { return kBufferBytes - size; }
 };
 
 /// The tar's bytes on their way to the sink: counted, and gathered into buffers, each of which two
@@ -70,13 +100,19 @@ class TarStream {
     if (in_header_ && checksums_) header_crc_ = crc32(data, header_crc_);
     position_ += data.size();
     while (!data.empty()) {
-      std::vector<std::byte>& bytes = buffers_[filling_].bytes;
-      bytes.reserve(kBufferBytes);
-      const auto piece = data.first(std::min(data.size(), kBufferBytes - bytes.size()));
-      bytes.insert(bytes.end(), piece.begin(), piece.end());
+      Buffer& buffer = buffers_[filling_];
+      const auto piece = data.first(std::min(data.size(), buffer.room()));
+      buffer.copy(piece);
       data = data.subspan(piece.size());
-      if (bytes.size() == kBufferBytes) hand_over();
+      if (buffer.is_full()) hand_over();
     }
+  }
+
+  void write(const io::Bytes& data) {
+    if (data.size() < kLeastKept || data.size() > kMostKept) return write(data.span());
+    position_ += data.size();
+    buffers_[filling_].keep(data);
+    if (buffers_[filling_].is_full()) hand_over();
   }
 
   void pad_record() {
@@ -92,7 +128,7 @@ class TarStream {
 
   /// Returns when all is hashed and written. Throws: what that threw.
   void flush() {
-    if (!buffers_[filling_].bytes.empty()) hand_over();
+    if (buffers_[filling_].size > 0) hand_over();
     for (std::size_t i = 0; i < kBuffers; ++i) buffers_[(filling_ + i) % kBuffers].await(on_wait_);
   }
 
@@ -114,8 +150,13 @@ class TarStream {
   // The buffers are used in turn, so the fault that is thrown is the first one.
   void hand_over() {
     Buffer& full = buffers_[filling_];
-    if (checksums_) full.hashed = threads_.hash.add([this, &full] { hash_.update(full.bytes); });
-    full.written = threads_.write.add([this, &full] { sink_->write(full.bytes); });
+    if (checksums_)
+      full.hashed = threads_.hash.add([this, &full] {
+        for (const auto& run : full.runs) hash_.update(run);
+      });
+    full.written = threads_.write.add([this, &full] {
+      for (const auto& run : full.runs) sink_->write(run);
+    });
     filling_ = (filling_ + 1) % kBuffers;
     buffers_[filling_].await(on_wait_);
   }
@@ -270,7 +311,7 @@ TarWriter::~TarWriter() {
 TarWriter::TarWriter(TarWriter&&) noexcept = default;
 TarWriter& TarWriter::operator=(TarWriter&&) noexcept = default;
 
-WrittenMember TarWriter::add(const std::string& name, std::span<const std::byte> data) {
+WrittenMember TarWriter::add(const std::string& name, const io::Bytes& data) {
   State& state = *state_;
   const bool plain = state.pattern->can_hold(name, data.size());
   WrittenMember member{.offset = state.stream.position()};
@@ -281,7 +322,7 @@ WrittenMember TarWriter::add(const std::string& name, std::span<const std::byte>
     state.begin_entry(name, data.size());
   member.header_crc32 = state.stream.end_header();
   member.data_offset = state.stream.position();
-  if (state.stream.checksums()) member.crc32 = crc32(data);
+  if (state.stream.checksums()) member.crc32 = crc32(data.span());
   if (plain) {
     state.stream.write(data);
     state.stream.pad_block();

@@ -2,16 +2,17 @@
 //
 // The format is ustar, with pax only for what ustar cannot hold, padded to a multiple of 10,240
 // bytes. The same members give the same bytes on every machine. What is added is hashed and written
-// by threads of WriterThreads. Buffers: 2 MiB. Threads: one at a time.
+// by threads of WriterThreads: small payloads are copied, others kept until then. Buffers: 4 MiB.
+// Threads: one at a time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "io/byte_sink.h"
+#include "io/bytes.h"
 #include "wds/writer_threads.h"
 
 namespace millrace::wds::detail {
@@ -50,7 +51,7 @@ class TarWriter {
 
   /// Appends a member. Throws: InvalidArgument for a name that a tar cannot hold, Exhausted (no
   /// thread), and as the sink, also for what was added before.
-  WrittenMember add(const std::string& name, std::span<const std::byte> data);
+  WrittenMember add(const std::string& name, const io::Bytes& data);
   /// Writes the end marker and all buffered bytes, and waits for that; only publish() is left to
   /// do. Throws: as add().
   WrittenTar end();

@@ -16,6 +16,7 @@
 #include "io/base/json.h"
 #include "io/base/text.h"
 #include "tools/create/coco_mask.h"
+#include "tools/create/file_identities.h"
 #include "tools/create/formats/formats.h"
 #include "tools/create/keys.h"
 #include "tools/create/record_values.h"
@@ -244,7 +245,8 @@ class CocoSource final : public SampleSource {
 
   void identify(Sha256& into) const override {
     identify_file(request_.paths.front(), into);
-    for (const CocoImage& image : set_.images) identify_file(path_of(image), into);
+    identify_files(
+        size(), [this](std::uint64_t i) { return path_of(set_.images[i]); }, into);
   }
 
   wds::Sample make(std::uint64_t index) const override {

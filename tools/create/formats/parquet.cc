@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/text.h"
+#include "io/local_path.h"
 #include "tools/create/formats/formats.h"
 #include "tools/create/record_source.h"
 #include "tools/create/record_values.h"
@@ -26,10 +27,10 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> files_with(const fs::path& folder, const std::string& suffix) {
   std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.is_regular_file() && entry.path().extension() == suffix)
-      files.push_back(entry.path().string());
+  for (const std::string& name : io::names_in(folder.string())) {
+    const fs::path path = folder / name;
+    if (path.extension() == suffix && fs::is_regular_file(path)) files.push_back(path.string());
+  }
   std::sort(files.begin(), files.end());
   return files;
 }
