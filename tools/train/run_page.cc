@@ -14,6 +14,7 @@
 #include "io/base/host.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
+#include "tools/report/gallery.h"
 #include "tools/report/page.h"
 #include "tools/shard_lists.h"
 #include "tools/version.h"
@@ -95,7 +96,9 @@ void RunPage::draw() const {
   if (!has_started_) return;
   try {
     const io::UrlOpener opener;  // without the run's stop, after which the page is drawn, too
-    write("report.html", report_page({read_run(opener, options_.folder)}));
+    RunRecord run = read_run(opener, options_.folder);
+    draw_pictures(run, {.opener = opener});
+    write("report.html", report_page({run}));
   } catch (const std::exception& error) {
     options_.log.warn("report.html is not drawn: " + fault_text(error));
   }
