@@ -14,6 +14,9 @@
 #include "io/base/json.h"
 #include "io/base/machine.h"
 #include "io/base/threads.h"
+#include "io/byte_sink.h"
+#include "io/gzip_sink.h"
+#include "io/trace_file.h"
 #include "pipeline/epoch_length.h"
 #include "python/process_guard.h"
 
@@ -235,6 +238,7 @@ void Loader::start() {
     decoded_ = std::make_shared<decode::DecodedCache>(decode::DecodedCacheOptions{
         .bytes = options_.decoded_bytes, .folder = options_.decoded_folder, .log = lines_.log()});
   options.resources.decoded = decoded_;
+  options.trace = tracer_.get();
   if (stock_ && stock_->open(pipeline::batch_buffers(options)))
     options.resources.allocate = stock_->taker();
   std::shared_ptr<pipeline::Pipeline> started;
@@ -348,6 +352,31 @@ void Loader::close() {
   end();
   if (stock_) stock_->close();
   prepared_.reset();
+  lines_.pass_on();
+}
+
+void Loader::begin_trace(std::size_t most_events) {
+  const Turn turn(busy_);
+  if (tracer_) throw std::runtime_error("a trace of this loader is being recorded already");
+  end();
+  tracer_ = std::make_unique<Tracer>(TraceOptions{.max_events = most_events});
+}
+
+void Loader::end_trace(const std::string& path) {
+  const Turn turn(busy_);
+  if (!tracer_) throw std::runtime_error("no trace of this loader is being recorded");
+  end();
+  const auto tracer = std::exchange(tracer_, nullptr);
+  std::size_t left_out = 0;
+  {
+    const nb::gil_scoped_release release;
+    auto sink = io::open_file_sink(path, {.replace = io::Replace::kAtomically});
+    if (io::has_gzip_name(path)) sink = io::gzip_sink(std::move(sink));
+    left_out = io::write_trace(
+        *tracer, {.process = topology_.process, .processes = topology_.processes}, *sink);
+  }
+  if (left_out > 0)
+    lines_.log().warn(fmt::format("{}: {} events of the end are left out", path, left_out));
   lines_.pass_on();
 }
 

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/trace.h"
 #include "pipeline/pipeline.h"
 #include "python/batch_arrays.h"
 #include "python/buffer_stock.h"
@@ -83,6 +84,14 @@ class Loader {
   /// Ends the threads. The next begin() starts again where the loader stands.
   void close();
 
+  /// Records what the threads do, `most_events` spans and counters at most, until end_trace(): at
+  /// both the threads end, and the next batch starts them again where the loader stands. Throws:
+  /// std::runtime_error if a trace is being recorded.
+  void begin_trace(std::size_t most_events);
+  /// Writes what was recorded, in Chrome's trace format (io/trace_file.h), to the file at `path`,
+  /// packed if its name ends in .gz. Throws: Io; std::runtime_error if nothing is being recorded.
+  void end_trace(const std::string& path);
+
  private:
   class Turn;
 
@@ -110,6 +119,7 @@ class Loader {
   const BatchForm form_;
   Topology topology_;
   LogLines lines_;
+  std::unique_ptr<Tracer> tracer_;  ///< of the pipeline's; null: nothing is recorded
   std::optional<BufferStock> stock_;
   std::shared_ptr<FunctionPool> functions_;
   std::stop_source stop_;

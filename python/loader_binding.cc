@@ -82,6 +82,8 @@ void bind_loader(nb::module_& module) {
             return std::const_pointer_cast<wds::FaultLedger>(self.ledger());  // it has no setter
           },
           nb::lock_self())
+      .def("begin_trace", &Loader::begin_trace, nb::arg("most_events"), nb::lock_self())
+      .def("end_trace", &Loader::end_trace, nb::arg("path"), nb::lock_self())
       .def("close", &Loader::close, nb::lock_self());
 }
 

@@ -14,7 +14,10 @@
 #include "tools/output_place.h"
 #include "tools/parse.h"
 #include "tools/progress.h"
+#include "tools/report/evaluation.h"
+#include "tools/report/gallery.h"
 #include "tools/run_processes.h"
+#include "tools/train/evaluation_files.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
 #include "tools/train/run_options.h"
@@ -27,6 +30,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
 #include "trainer/evaluate.h"
+#include "trainer/evaluation_details.h"
 #include "trainer/feed.h"
 #include "trainer/log_lines.h"
 #include "trainer/progress_bar.h"
@@ -79,6 +83,15 @@ class EvalCommand final : public Command {
                    "--pictures: choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
         ->type_name("SEED");
+    app.add_option("--report", report_,
+                   "Page of what was found: confusion, each class, reliability, the worst samples "
+                   "with their pictures; a single file that fetches nothing")
+        ->type_name("FILE.html")
+        ->transform(output_path());
+    app.add_option("--details", details_, "The same as JSON")
+        ->type_name("FILE.json")
+        ->transform(output_path());
+    app.add_flag("--force", force_, "--report, --details: replace the files if they exist");
     order_.declare_range(app);
     order_.declare_where(app);
     order_.declare_uneven(app);
@@ -94,6 +107,8 @@ class EvalCommand final : public Command {
     order_.settle();
     check_checkpoint(checkpoint_);
     require(!pictures_.shuffle || !pictures_.path.empty(), "--shuffle-seed is for --pictures");
+    for (const std::string& file : {report_, details_})
+      if (!file.empty()) check_output_file(file, replace());
     if (!pictures_.path.empty()) check_picture_name(pictures_.path);
     if (!pictures_.path.empty()) check_output(pictures_.path);
     if (!pictures_.path.empty()) check_folder_of(pictures_.path);
@@ -123,7 +138,11 @@ class EvalCommand final : public Command {
     const auto model = choice.build();
     const auto losses = choice.task.objective(choice.classes);
     check_views(views_, choice.task.is_dense());
-    const ViewObjective objective(*losses, views_);
+    const ViewObjective views(*losses, views_);
+    const trainer::DetailedObjective detailed(views);
+    const bool has_details = !report_.empty() || !details_.empty();
+    const trainer::Objective& objective =
+        has_details ? static_cast<const trainer::Objective&>(detailed) : views;
     pipeline::PipelineOptions options;
     trainer::all_do(cluster, [&] {
       options = make_pipeline_options(
@@ -131,6 +150,7 @@ class EvalCommand final : public Command {
           run_, read_, context);
     });
     log_balance(options.found.num_indexed(), context.log);
+    if (has_details) options.fields.emplace_back(place_field(options.shards));
     if (is_first) show_status(context.terminal, "evaluating, waiting for the first batch");
     trainer::LoaderFeed feed(std::move(options), devices);
     LimitedFeed limited(feed, limit_, run_.topology);
@@ -153,6 +173,7 @@ class EvalCommand final : public Command {
     bar.clear();
     if (!is_first) return;
     print(result, context);
+    if (has_details) write_details(result, detailed.details(), choice, context);
     if (!pictures_.path.empty()) draw(choice, context);
   }
 
@@ -223,6 +244,45 @@ class EvalCommand final : public Command {
     context.log.info("pictures in " + io::printable_url(pictures_.path));
   }
 
+  io::Replace replace() const { return force_ ? io::Replace::kAtomically : io::Replace::kNever; }
+
+  void write_details(const trainer::EvalResult& result, const trainer::EvaluationDetails& details,
+                     const ModelChoice& choice, const CommandContext& context) const {
+    const auto opener = read_.network.opener();
+    const auto shards = read_.shards();
+    std::vector<std::string> classes;
+    if (choice.task.names.empty()) classes = read_label_map(*opener, shards);
+    RunRecord run{.name = io::printable_url(checkpoint_)};
+    run.evaluation =
+        details_json(details, detail_names(choice.task, choice.classes, std::move(classes), shards),
+                     {{"checkpoint", run.name}});
+    if (!details_.empty())
+      write_file(details_,
+                 run.evaluation.dump(-1, ' ', false, RecordJson::error_handler_t::replace) + "\n");
+    if (report_.empty()) return;
+    show_status(context.terminal, "drawing the pictures");
+    draw_pictures(run, {.opener = *opener, .stop = context.stop, .fetch = true});
+    write_file(report_, evaluation_page(run, measures_line(result)));
+  }
+
+  void write_file(const std::string& path, const std::string& text) const {
+    const auto sink = open_output_file(*read_.network.opener(), path, replace());
+    sink->write(std::as_bytes(std::span(text)));
+    sink->finish();
+  }
+
+  static std::string measures_line(const trainer::EvalResult& result) {
+    std::string line = fmt::format(
+        "{} in {:.1f} s:", counted(static_cast<std::uint64_t>(result.samples), "sample"),
+        result.seconds);
+    for (const auto& [name, value] : result.values) {
+      if (trainer::is_class_iou(name)) continue;
+      line += name.starts_with("top") ? fmt::format(" {} {:.2f} %", name, 100 * value)
+                                      : fmt::format(" {} {:.4f}", name, value);
+    }
+    return line;
+  }
+
   static void print(const trainer::EvalResult& result, CommandContext& context) {
     if (context.json) {
       nlohmann::ordered_json line = {{"event", "eval"}};
@@ -233,15 +293,7 @@ class EvalCommand final : public Command {
       context.out.line(line.dump());
       return;
     }
-    std::string line = fmt::format(
-        "{} in {:.1f} s:", counted(static_cast<std::uint64_t>(result.samples), "sample"),
-        result.seconds);
-    for (const auto& [name, value] : result.values) {
-      if (trainer::is_class_iou(name)) continue;
-      line += name.starts_with("top") ? fmt::format(" {} {:.2f} %", name, 100 * value)
-                                      : fmt::format(" {} {:.4f}", name, value);
-    }
-    context.out.line(line);
+    context.out.line(measures_line(result));
     const std::string classes = trainer::class_iou_text(result.values);
     if (!classes.empty()) context.out.line(classes);
   }
@@ -258,6 +310,9 @@ class EvalCommand final : public Command {
   int eval_resize_ = 0;
   std::int64_t limit_ = 0;
   PictureOptions pictures_;
+  std::string report_;
+  std::string details_;
+  bool force_ = false;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "tools/help.h"
 #include "tools/network_options.h"
 #include "tools/output_place.h"
+#include "tools/report/gallery.h"
 #include "tools/report/page.h"
 #include "tools/report/run_record.h"
 #include "tools/values.h"
@@ -40,6 +41,9 @@ class ReportCommand final : public Command {
         ->type_name("FILE")
         ->transform(output_path());
     app.add_flag("--force", force_, "Replace the file if it exists");
+    app.add_flag("--fetch", fetch_,
+                 "Galleries: read pictures from shards in stores and on servers, too, as the runs "
+                 "name them");
   }
   void check() override { check_output_file(out_, replace()); }
 
@@ -47,6 +51,8 @@ class ReportCommand final : public Command {
     network_.attach(context);
     std::vector<RunRecord> runs;
     for (const std::string& folder : folders_) runs.push_back(read_run(*network_.opener(), folder));
+    for (RunRecord& run : runs)
+      draw_pictures(run, {.opener = *network_.opener(), .stop = context.stop, .fetch = fetch_});
     name_apart(runs);
     const std::string page = report_page(runs);
     const auto sink = open_output_file(*network_.opener(), out_, replace());
@@ -89,6 +95,7 @@ class ReportCommand final : public Command {
   std::vector<std::string> folders_;
   std::string out_;
   bool force_ = false;
+  bool fetch_ = false;
 };
 
 }  // namespace

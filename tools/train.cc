@@ -33,6 +33,7 @@
 #include "tools/trace_options.h"
 #include "tools/train/checkpoint_upload.h"
 #include "tools/train/class_count.h"
+#include "tools/train/evaluation_files.h"
 #include "tools/train/first_batch_line.h"
 #include "tools/train/json_observer.h"
 #include "tools/train/limit_options.h"
@@ -206,7 +207,11 @@ class TrainCommand final : public Command {
     const auto evaluated =
         choice_.images.has_eval_size() ? choice_.for_evaluation().build() : nullptr;
     const auto losses = choice_.task.objective(choice_.classes, data_.mixup);
-    const ViewObjective objective(*losses, views_);
+    const ViewObjective views(*losses, views_);
+    const trainer::DetailedObjective detailed(views, {.on_first_batch = first_batch_file(context)});
+    const bool has_page = !run_folder_.run_dir.empty();
+    const trainer::Objective& objective =
+        has_page ? static_cast<const trainer::Objective&>(detailed) : views;
     std::optional<RunInput> made;
     first_batch_.emplace(terminal_of(context));
     trainer::all_do(cluster, [&] {
@@ -232,7 +237,7 @@ class TrainCommand final : public Command {
                              .devices = threads,
                              .backend = backend.get(),
                              .cluster = &cluster},
-                            input, context);
+                            input, detailed, context);
     check_target(result);
   }
 
@@ -702,8 +707,30 @@ class TrainCommand final : public Command {
     return options;
   }
 
+  /// Writes what the first process trains on at first.
+  std::function<void(const pipeline::Batch&)> first_batch_file(
+      const CommandContext& context) const {
+    if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
+    return [this, log = context.log](const pipeline::Batch& batch) {
+      write_beside_run(run_folder_.run_dir, "first-batch.json",
+                       first_batch_json(batch, choice_.images).dump(), log);
+    };
+  }
+
+  EvaluationFilesOptions evaluation_files(const RunInput& input,
+                                          const CommandContext& context) const {
+    if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
+    std::vector<std::string> classes;
+    if (has_class_names() && choice_.task.names.empty() && data_.fake == 0)
+      classes = label_maps_->names(labelled_shards());
+    return {.folder = run_folder_.run_dir,
+            .log = context.log,
+            .names = detail_names(choice_.task, choice_.classes, std::move(classes),
+                                  input.validation_shards())};
+  }
+
   trainer::FitResult fit(const trainer::FitInput& input, const RunInput& run_input,
-                         CommandContext& context) {
+                         const trainer::DetailedObjective& detailed, CommandContext& context) {
     opener_ = read_.network.opener();
     trainer::ProgressBar bar(terminal_of(context));
     bar.expect_epochs(optimisation_.epochs);
@@ -722,6 +749,8 @@ class TrainCommand final : public Command {
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
     RunPage page(page_options(input, run_input, context));
     observers.push_back(&page);
+    EvaluationFiles files(detailed, evaluation_files(run_input, context));
+    observers.push_back(&files);
     trainer::all_do(*input.cluster, [&] {
       if (!run_folder_.upload.empty() && processes_->is_first()) upload.begin();
     });

@@ -31,7 +31,7 @@ EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,
   const auto feed = input.feed.open(0, nullptr);
   const detail::EvaluationSums sums = detail::evaluate_group(
       {.group = replicas.group, .processes = processes, .feed = *feed, .stop = options.stop},
-      [&](std::int64_t batches) {
+      input.objective, [&](std::int64_t batches) {
         for (Observer* observer : observers) observer->on_evaluation_step(batches);
       });
   if (sums.stopped) processes.throw_stopped("the evaluation was stopped");

@@ -50,7 +50,7 @@ from millrace.errors import (
 from millrace.functions import Function
 from millrace.loader import Loader
 from millrace.pipeline import Field, Pipeline
-from millrace.program import Page, Picture, ProgramError, train, view, view_html
+from millrace.program import Page, Picture, ProgramError, report, train, view, view_html
 from millrace.shard_writer import ShardWriter
 from millrace.tokens import Tokens
 from millrace import components, transforms
@@ -104,6 +104,7 @@ __all__ = [
     "UnsupportedError",
     "Verdict",
     "Video",
+    "report",
     "train",
     "view",
     "view_html",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from millrace import _core, _metrics
@@ -156,6 +158,28 @@ class Loader(Generic[T]):
         of each value. Any thread may ask while another one iterates; it starts nothing.
         """
         return _metrics.page(self, name)
+
+    @contextmanager
+    def trace(
+        self, path: str | os.PathLike[str], *, most_events: int = 1_000_000
+    ) -> Iterator[Loader[T]]:
+        """Records what the loader's threads do, and writes it when the ``with`` block ends.
+
+        >>> with loader.trace("t.json.gz"):
+        ...     for batch in itertools.islice(loader, 100):
+        ...         step(batch)
+
+        The file is Chrome's trace format, packed if its name ends in ``.gz``, as ``millrace train
+        --trace`` writes it: ui.perfetto.dev opens it. What comes after ``most_events`` spans and
+        counters, of some 150 bytes each in memory, is left out. The threads end where the block
+        begins and where it ends, and start again at the next batch. Raises IoError if the file
+        cannot be written, also after an exception in the block, which it then follows.
+        """
+        self._core.begin_trace(most_events)
+        try:
+            yield self
+        finally:
+            self._core.end_trace(os.fspath(path))
 
     def close(self) -> None:
         """Ends the threads. Batches stay valid; a later loop starts again where this stands."""

@@ -148,7 +148,7 @@ class Page:
 
     def _repr_html_(self) -> str:
         return (
-            f'<iframe sandbox="" srcdoc="{html.escape(self.text)}" title="A data set\'s page" '
+            f'<iframe sandbox="" srcdoc="{html.escape(self.text)}" title="A page of millrace" '
             'style="width:100%;height:720px;border:0"></iframe>'
         )
 
@@ -163,6 +163,31 @@ def view_html(spec: Spec, **options: Any) -> Page:
     ProgramError if the program fails, which has said why on standard error.
     """
     return Page(_viewed(spec, options, "html").decode())
+
+
+def report(
+    *runs: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, **options: Any
+) -> Page:
+    """Draws runs as one page, as ``millrace report`` does.
+
+    >>> mr.report("runs/one")                            # in a notebook
+    >>> mr.report("runs/one", "runs/two", out="both.html")
+
+    Curves, time, input, samples, what the best evaluation found, options. ``runs`` are folders that
+    ``train`` wrote, or their urls; ``out`` is a file to keep the page in, which is replaced if it
+    exists. ``options`` are the command's, with underscores. Raises ProgramError if the program
+    fails, which has said why on standard error.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        words = [program(), "report", *map(os.fspath, runs), *words_of(options), f"--out={path}"]
+        done = subprocess.run(words, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise ProgramError(done.returncode, words)
+        page = Page(path.read_text(encoding="utf-8"))
+    if out is not None:
+        page.save(out)
+    return page
 
 
 def events(words: list[str]) -> Iterator[dict[str, Any]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import http.server
 import importlib.util
 import itertools
+import json
 import logging
 import multiprocessing
 import os
@@ -532,3 +534,24 @@ def test_weights_of_a_mix_are_checked_at_once() -> None:
     for weight in (float("nan"), 0.0, -1.0):
         with pytest.raises(mr.InvalidArgumentError, match="weight"):
             mr.Pipeline(mr.Mix([(weight, "a.tar"), (1.0, "b.tar")]), fields=fields, batch_size=4)
+
+
+def test_a_trace_has_spans_of_its_threads_and_changes_no_batch(shards: str, tmp_path: Path) -> None:
+    plain = [batch["keys"] for batch in pipeline(shards).numpy()]
+    loader = pipeline(shards).numpy()
+    batches = iter(loader)
+    seen = [next(batches)["keys"]]
+    with loader.trace(tmp_path / "t.json.gz"):
+        seen += [batch["keys"] for batch in itertools.islice(batches, 5)]
+        with pytest.raises(RuntimeError), loader.trace(tmp_path / "other.json"):
+            pass
+    seen += [batch["keys"] for batch in batches]
+    assert seen == plain
+    with gzip.open(tmp_path / "t.json.gz") as file:
+        events = json.load(file)["traceEvents"]
+    spans = {event["name"]: event for event in events if event["ph"] == "X"}
+    assert {"read", "merge", "decode", "deliver"} <= set(spans)
+    assert spans["read"]["args"]["shard"].endswith(".tar")
+    with pytest.raises(mr.IoError), loader.trace(tmp_path / "none" / "t.json"):
+        next(iter(loader))
+    next(iter(loader))

@@ -242,3 +242,15 @@ def test_what_is_printed_says_what_it_is(tmp_path: Path) -> None:
         assert repr(loader.statistics()).startswith("<Statistics: 1 batches, 4 samples, 0 masked")
         assert re.fullmatch(r"<Ledger: \d+ read, \d+ emitted, 0 samples skipped>", repr(loader.ledger()))
         assert repr(loader.statistics().stages[0]).startswith("<StageStatistics: read, ")
+
+
+def test_a_report_is_a_page_in_a_notebook(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path, 30, 30)
+    run = tmp_path / "run"
+    for _ in mr.train(spec, val=[spec], model="lenet", batch_size=15, run_dir=run):
+        pass
+    page = mr.report(run, out=tmp_path / "kept.html")
+    assert (tmp_path / "kept.html").read_text() == page.text == (run / "report.html").read_text()
+    assert "<iframe" in page._repr_html_()
+    with pytest.raises(mr.ProgramError):
+        mr.report(tmp_path / "none")

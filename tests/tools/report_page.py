@@ -64,11 +64,14 @@ class Page(html.parser.HTMLParser):
             self.open.append(tag)
 
     def check_picture(self, names):
-        head = "data:image/jpeg;base64,"
-        if not names["src"].startswith(head):
+        for kind, begin in (("jpeg", b"\xff\xd8\xff"), ("png", b"\x89PNG")):
+            head = f"data:image/{kind};base64,"
+            if names["src"].startswith(head):
+                if not base64.b64decode(names["src"][len(head):], validate=True).startswith(begin):
+                    fail(f"a picture that is no {kind}")
+                break
+        else:
             fail(f"a picture from {names['src'][:80]}")
-        if not base64.b64decode(names["src"][len(head):], validate=True).startswith(b"\xff\xd8\xff"):
-            fail("a picture that is no JPEG")
         if not names.get("alt") or not int(names["width"]) or not int(names["height"]):
             fail("a picture without a description or size")
         self.alts.append(names["alt"])

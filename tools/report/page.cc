@@ -11,6 +11,7 @@
 
 #include "io/base/text.h"
 #include "tools/report/chart.h"
+#include "tools/report/evaluation.h"
 #include "tools/report/html.h"
 #include "tools/report/parts.h"
 #include "tools/report/style.h"
@@ -375,11 +376,13 @@ struct Part {
   std::string (*of)(const RunRecord&);
   bool needs_epochs = true;
 };
-constexpr std::array<Part, 7> kParts = {
+constexpr std::array<Part, 9> kParts = {
     {{"time", "Time", "Where the time went", time_of},
      {"input", "Input", "The input's stages over the run", input_of},
      {"ledger", "Samples", "The ledger of samples", ledger_of},
      {"classes", "Classes", "Classes in the last evaluation", classes_of_run},
+     {"evaluation", "Evaluation", "What the best evaluation found", evaluation_of, false},
+     {"seen", "As seen", "As the model sees the samples", first_batch_of, false},
      {"data", "Data", "Data", data_of, false},
      {"machine", "Machine", "Machine and versions", machine_of, false},
      {"options", "Options", "Options as they were resolved", options_of, false}}};
@@ -417,7 +420,7 @@ std::string report_page(const std::vector<RunRecord>& runs) {
     sections += section(part.id, part.title, content);
   }
   const std::string navigation = "<nav aria-label=\"Parts of this page\">" + links + "</nav>\n";
-  return html::document(title, kReportStyle,
+  return html::document(title, evaluation_style(),
                         head(runs, navigation) + "<main>\n" + sections + "</main>\n<footer>\n" +
                             notes(runs) +
                             "<p>Drawn by millrace report from the runs' folders.</p>\n</footer>\n");

@@ -137,6 +137,16 @@ RecordJson read_json(const io::Opener& opener, const std::string& path, RunRecor
   return nullptr;
 }
 
+/// Of a file that a run need not have.
+RecordJson read_if_there(const io::Opener& opener, const std::string& path, RunRecord& run) {
+  const std::size_t notes = run.notes.size();
+  RecordJson json = read_json(opener, path, run);
+  const bool is_missing =
+      json.is_null() && run.notes.size() > notes && run.notes.back().starts_with("there is no ");
+  if (is_missing) run.notes.pop_back();
+  return json;
+}
+
 }  // namespace
 
 std::optional<double> number_in(const RecordJson& json, const std::string& name) {
@@ -163,6 +173,10 @@ RunRecord read_run(const io::Opener& opener, const std::string& path) {
   read_metrics(metrics.text(), run);
   run.config = read_json(opener, path + "/config.json", run);
   run.start = read_json(opener, path + "/run.json", run);
+  run.evaluation = read_if_there(opener, path + "/evaluation-best.json", run);
+  if (run.evaluation.is_null())
+    run.evaluation = read_if_there(opener, path + "/evaluation.json", run);
+  run.first_batch = read_if_there(opener, path + "/first-batch.json", run);
   return run;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -31,14 +32,26 @@ struct RunEvent {
   RecordJson values;
 };
 
+/// A picture of a gallery, small, or why there is none.
+struct DrawnPicture {
+  int width = 0;
+  int height = 0;
+  std::string base64 = {};  ///< of a JPEG file; empty: `missing` says why
+  std::string missing = {};
+};
+
 struct RunRecord {
   std::string name;                  ///< the folder's own
   std::vector<RunEvent> steps = {};  ///< of rank 0, at every log_steps-th step
   std::vector<RunEvent> epochs = {};
-  RecordJson end = {};     ///< null: the run has not ended, or was killed, or has failed
-  RecordJson fault = {};   ///< null: the run has not failed, or has gone on since
-  RecordJson config = {};  ///< config.json
-  RecordJson start = {};   ///< run.json: versions, machine, data
+  RecordJson end = {};          ///< null: the run has not ended, or was killed, or has failed
+  RecordJson fault = {};        ///< null: the run has not failed, or has gone on since
+  RecordJson config = {};       ///< config.json
+  RecordJson start = {};        ///< run.json: versions, machine, data
+  RecordJson evaluation = {};   ///< evaluation-best.json, or evaluation.json; null: neither
+  RecordJson first_batch = {};  ///< first-batch.json
+  /// By picture_name(): those that draw_pictures() (tools/report/gallery.h) has looked for.
+  std::map<std::string, DrawnPicture> pictures = {};
   /// Of all sessions together: of one that was killed its epochs alone.
   double seconds = 0;
   int sessions = 1;  ///< how often it was begun or gone on with, as far as that can be told

@@ -11,6 +11,7 @@
 #include "io/base/text.h"
 #include "io/opener.h"
 #include "pipeline/epoch_length.h"
+#include "tools/train/evaluation_files.h"
 
 namespace millrace::tools {
 namespace {
@@ -112,6 +113,8 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
                              [&] { return pipeline(input, options.choice.for_evaluation()); });
     num_indexes += val.found.num_indexed();
     val_samples_ = pipeline::global_samples_per_epoch(val).value_or(0);
+    validation_shards_ = val.shards;
+    val.fields.emplace_back(place_field(val.shards));
     val_.emplace(std::move(val), devices);
     metered_val_.emplace(*val_);
     limited_val_.emplace(*metered_val_, options.limits.val_batches, options.run.topology);

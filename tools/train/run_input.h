@@ -52,6 +52,8 @@ class RunInput {
   trainer::Feed* start() { return start_ ? &*start_ : nullptr; }
   /// Null if there is no validation.
   trainer::Feed* validation() { return limited_val_ ? &*limited_val_ : nullptr; }
+  /// Its shards; empty where it has none.
+  const std::vector<std::string>& validation_shards() const { return validation_shards_; }
   /// What they hold now, for whoever watches the run. Threads: any.
   std::optional<trainer::InputState> train_state() const { return metered_train_->state(); }
   std::optional<trainer::InputState> validation_state() const {
@@ -61,6 +63,7 @@ class RunInput {
  private:
   std::int64_t train_samples_ = 0;
   std::int64_t val_samples_ = 0;
+  std::vector<std::string> validation_shards_;
   std::optional<trainer::LoaderFeed> train_;
   std::optional<trainer::LoaderFeed> start_;
   std::optional<trainer::LoaderFeed> val_;

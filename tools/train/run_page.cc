@@ -16,6 +16,7 @@
 #include "io/base/json.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
+#include "tools/report/gallery.h"
 #include "tools/report/page.h"
 #include "tools/report/parts.h"
 #include "tools/shard_lists.h"
@@ -124,7 +125,9 @@ void RunPage::draw() const {
   if (!has_started_) return;
   try {
     const io::UrlOpener opener;  // without the run's stop, after which the page is drawn, too
-    write("report.html", report_page({read_run(opener, options_.folder)}));
+    RunRecord run = read_run(opener, options_.folder);
+    draw_pictures(run, {.opener = opener});
+    write("report.html", report_page({run}));
   } catch (const std::exception& error) {
     options_.log.warn("report.html is not drawn: " + fault_text(error));
   }

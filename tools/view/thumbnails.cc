@@ -121,7 +121,7 @@ void Thumbnails::read(std::span<const SetSurvey> surveys, const ThumbnailInput& 
     if (io::can_reopen(url))
       wanted[url].push_back(picture);
     else
-      ++missing_["their shard can be read only once"];
+      miss(*picture, "their shard can be read only once");
   }
   std::vector<std::string> urls;
   for (auto& [url, pictures] : wanted) {
@@ -149,7 +149,17 @@ void Thumbnails::take(Drawing& drawing, std::size_t& bytes) {
   if (drawing.missing.empty())
     thumbnails_.at(drawing.picture) = std::move(drawing.thumbnail);
   else
-    ++missing_[drawing.missing];
+    miss(*drawing.picture, drawing.missing);
+}
+
+void Thumbnails::miss(const SurveyedPicture& picture, const std::string& why) {
+  ++missing_[why];
+  reasons_[&picture] = why;
+}
+
+std::string Thumbnails::why_missing(const SurveyedPicture& picture) const {
+  const auto found = reasons_.find(&picture);
+  return found == reasons_.end() ? std::string() : found->second;
 }
 
 std::size_t Thumbnails::num_missing() const {

@@ -63,11 +63,15 @@ class Thumbnails {
   /// Wanted ones that there are not, by the reason.
   const std::map<std::string, std::size_t>& missing() const { return missing_; }
   std::size_t num_missing() const;
+  /// Why there is none of it; empty: there is one, or it was not wanted.
+  std::string why_missing(const SurveyedPicture& picture) const;
 
  private:
   void take(Drawing& drawing, std::size_t& bytes);
+  void miss(const SurveyedPicture& picture, const std::string& why);
 
   std::map<std::string, std::size_t> missing_;
+  std::map<const SurveyedPicture*, std::string> reasons_;
   std::map<const SurveyedPicture*, Thumbnail> thumbnails_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "io/base/error.h"
 #include "trainer/detail/loop/failure.h"
+#include "trainer/evaluation_details.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -122,7 +123,7 @@ std::string non_finite_text(std::int64_t non_finite, std::int64_t samples,
   return std::isfinite(loss) ? "" : "the loss is not finite";
 }
 
-EvaluationSums evaluate_group(const FeedPass& pass,
+EvaluationSums evaluate_group(const FeedPass& pass, const Objective& objective,
                               const std::function<void(std::int64_t)>& on_step) {
   std::vector<std::unique_ptr<EvaluationStep>> steps;
   for (int device = 0; device < pass.group.size(); ++device)
@@ -130,6 +131,7 @@ EvaluationSums evaluate_group(const FeedPass& pass,
   const auto step_of = [&](const Replica& replica) -> EvaluationStep& {
     return *steps[static_cast<std::size_t>(replica.device())];
   };
+  const auto* detailed = dynamic_cast<const DetailedObjective*>(&objective);
   EvaluationSums all;  // the first replica's
   std::int64_t done = 0;
   const bool whole = run_pass(
@@ -141,6 +143,7 @@ EvaluationSums evaluate_group(const FeedPass& pass,
       [&](Replica& replica) {
         EvaluationSums own = own_sums(step_of(replica).outcome());
         reduce(own, replica.control());
+        if (detailed != nullptr) detailed->end_evaluation(replica.control());
         if (replica.device() == 0) all = std::move(own);
       });
   all.stopped = !whole;

@@ -106,8 +106,9 @@ NamedValues measures_of(const Objective& objective, const std::vector<double>& s
 std::string non_finite_text(std::int64_t non_finite, std::int64_t samples,
                             const NamedValues& values);
 
-/// Calls `on_step` with the number of rounds so far, on rank 0's thread. Throws: as run_pass().
-EvaluationSums evaluate_group(const FeedPass& pass,
+/// `objective`: that of the replicas; a DetailedObjective gathers what it has collected. Calls
+/// `on_step` with the number of rounds so far, on rank 0's thread. Throws: as run_pass().
+EvaluationSums evaluate_group(const FeedPass& pass, const Objective& objective,
                               const std::function<void(std::int64_t)>& on_step);
 
 /// Throws, on every process: Exhausted if `samples` is 0; `what` names the epoch or evaluation.

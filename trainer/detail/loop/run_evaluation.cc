@@ -17,13 +17,14 @@ namespace {
 
 EvaluationSums sums_of(const RunParts& run, EpochFeed& feed, std::int64_t max_batches) {
   const EmaInPlace ema(run.weights);
-  return evaluate_group(
-      {.group = run.group,
-       .processes = run.processes,
-       .feed = feed,
-       .stop = run.stop.token(),
-       .max_batches = max_batches},
-      [&run](std::int64_t batches) { run.output.tell(&Observer::on_evaluation_step, batches); });
+  return evaluate_group({.group = run.group,
+                         .processes = run.processes,
+                         .feed = feed,
+                         .stop = run.stop.token(),
+                         .max_batches = max_batches},
+                        run.input.objective, [&run](std::int64_t batches) {
+                          run.output.tell(&Observer::on_evaluation_step, batches);
+                        });
 }
 
 }  // namespace

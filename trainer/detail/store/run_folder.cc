@@ -42,8 +42,9 @@ constexpr const char* kCheckpoints = "checkpoints";
 
 /// Whether a run writes a file or folder of this name. Others are the user's own.
 bool is_runs_own(std::string_view name) {
-  for (const std::string_view own : {kCheckpoints, kMetricsFile, "metrics.csv", "report.txt",
-                                     "report.html", "run.json", "config.json"})
+  for (const std::string_view own :
+       {kCheckpoints, kMetricsFile, "metrics.csv", "report.txt", "report.html", "run.json",
+        "config.json", "evaluation.json", "evaluation-best.json", "first-batch.json"})
     if (name == own) return true;
   return name.starts_with("events.out.tfevents.") || name.ends_with("_losses.npy") ||
          (name.starts_with("rank-") && name.ends_with(".log"));
