@@ -130,6 +130,7 @@ pipeline::Batch ParallelLoader::State::masked_after(const pipeline::Batch& last)
   masked.index = last.index + 1;
   auto position = std::make_shared<pipeline::Position>(*last.position);
   position->slots += pipeline.options().batch.size;
+  position->round = {};
   for (pipeline::Position::Stream& stream : position->streams) stream.ended = true;
   masked.position = std::move(position);
   return masked;

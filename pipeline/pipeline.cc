@@ -22,6 +22,7 @@
 #include "pipeline/detail/resolve.h"
 #include "pipeline/detail/tuner.h"
 #include "pipeline/slots.h"
+#include "wds/sample_selection.h"
 #include "wds/split.h"
 
 namespace millrace::pipeline {
@@ -156,11 +157,18 @@ StageStatistics stage_statistics(std::string name, const detail::StageMeter& met
           .threads = threads};
 }
 
+/// Whether the epoch has no batch left. The slots of its last ones, which need not be full, divide
+/// only into batches of the size that they had.
+bool is_over(const Position& position, const PipelineOptions& options) {
+  const EpochOptions& epochs = options.epochs;
+  return std::ranges::all_of(position.streams, &Position::Stream::ended) ||
+         (epochs.batches > 0 && position.slots / options.batch.size >= epochs.batches);
+}
+
 /// The devices get batches a round at a time.
 template <typename Refuse>
 void check_rounds(const Position& position, const PipelineOptions& options, const Refuse& refuse) {
   const std::int64_t devices = options.split.topology.devices;
-  const std::int64_t batches = position.slots / options.batch.size;
   const Position::Round& round = position.round;
   if (round.taken > 0 && (round.devices != devices || round.batch_size != options.batch.size)) {
     refuse(fmt::format("it stands after batch {} of a round of {} of size {}; {} of size {} given",
@@ -173,9 +181,11 @@ void check_rounds(const Position& position, const PipelineOptions& options, cons
       refuse(fmt::format("its batches were filled in rounds of {} of size {}; {} of size {} given",
                          fill.devices, fill.batch_size, devices, options.batch.size));
   }
-  const bool is_over = std::ranges::all_of(position.streams, &Position::Stream::ended) ||
-                       (options.epochs.batches > 0 && batches >= options.epochs.batches);
-  if (batches % devices != 0 && !is_over) {
+  if (is_over(position, options)) return;
+  if (position.slots % options.batch.size != 0)
+    refuse(fmt::format("{} slots used do not divide into batches of {}", position.slots,
+                       options.batch.size));
+  if (position.slots / options.batch.size % devices != 0) {
     refuse(fmt::format("{} slots used do not divide into rounds of {} batches of {}",
                        position.slots, devices, options.batch.size));
   }
@@ -216,10 +226,6 @@ void check_position(const Position& position, const PipelineOptions& options) {
           "each pass goes on where the one before ended, so only the next epoch can begin");
     }
     refuse(order_difference(position, options));
-  }
-  if (position.slots % options.batch.size != 0) {
-    refuse(fmt::format("{} slots used do not divide into batches of {}", position.slots,
-                       options.batch.size));
   }
   check_rounds(position, options, refuse);
 }
@@ -271,7 +277,8 @@ Pipeline::State::State(PipelineOptions given)
   meters.trace = options.trace;
   const Position start = first_position();
   check_position(start, options);
-  to_skip_ = static_cast<std::size_t>(start.round.taken);
+  if (!is_over(start, options)) to_skip_ = static_cast<std::size_t>(start.round.taken);
+  ledgers.begin_at(start);
   consumer_.last.resize(static_cast<std::size_t>(options.split.topology.devices));
   consumer_.position = start;
   consumer_.ledger = ledgers.of(start.epoch);
@@ -466,7 +473,10 @@ void Pipeline::State::hand_out_masked(Batch& batch) {
   head.slots = slots_of_batch(options.split, options.batch.size, head.index);
   auto after = std::make_shared<Position>(masked_->position ? *masked_->position : position());
   after->slots = masked_->index * options.batch.size;
+  const std::int64_t devices = options.split.topology.devices;
   after->round = {};
+  if (const std::int64_t taken = masked_->index % devices; taken > 0)
+    after->round = {.taken = taken, .devices = devices, .batch_size = options.batch.size};
   after->fills = {};
   for (Position::Stream& stream : after->streams) stream.ended = true;  // no sample is left
   head.position = std::move(after);

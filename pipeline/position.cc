@@ -13,6 +13,7 @@
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/json.h"
+#include "io/base/text.h"
 #include "pipeline/detail/packed_refs.h"
 #include "wds/shuffle_draws.h"
 
@@ -190,6 +191,20 @@ std::vector<Position::Fill> fills_from(const Json& value, std::size_t streams) {
   return fills;
 }
 
+ErrorCode code_from(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(ErrorCode::kNotFinite); ++i)
+    if (error_code_name(static_cast<ErrorCode>(i)) == name) return static_cast<ErrorCode>(i);
+  corrupt("undecoded has no code '" + printable(name) + "'");
+}
+
+Position::Losses losses_from(const Json& value) {
+  Position::Losses losses;
+  for (const auto& [name, samples] : value.items())
+    losses[code_from(name)] =
+        number<std::uint64_t>(samples, "undecoded", 0, std::uint64_t{kMaxSlots});
+  return losses;
+}
+
 std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_from(
     const Json& value) {
   std::vector<std::pair<std::string, std::string>> order;
@@ -217,6 +232,7 @@ Position position_from(const Json& value) {
   if (value.contains("round")) position.round = round_from(value.at("round"));
   if (value.contains("fills"))
     position.fills = fills_from(value.at("fills"), position.streams.size());
+  if (value.contains("undecoded")) position.undecoded = losses_from(value.at("undecoded"));
   if (value.contains("order")) position.order = order_from(value.at("order"));
   return position;
 }
@@ -254,6 +270,7 @@ Position untouched(const Position& like, int process) {
   part.slots = 0;
   part.turns = {0};
   part.fills = {};
+  part.undecoded = {};
   part.streams.assign(like.streams.size(), {});
   return part;
 }
@@ -294,6 +311,18 @@ std::vector<Position::Fill> joined_fills(const std::vector<Position>& parts) {
 std::string whose(int process, int processes, int stripe) {
   return fmt::format("process {} of {}", process, processes) +
          (stripe > 1 ? fmt::format(" with {} devices each", stripe) : "");
+}
+
+/// A process's part, which with the others' makes the whole.
+Position::Losses own_losses(const Position& whole, const Topology& topology) {
+  Position::Losses own;
+  const auto processes = static_cast<std::uint64_t>(topology.processes);
+  const auto process = static_cast<std::uint64_t>(topology.process);
+  for (const auto& [code, samples] : whole.undecoded) {
+    const std::uint64_t part = samples / processes + (process < samples % processes ? 1 : 0);
+    if (part > 0) own[code] = part;
+  }
+  return own;
 }
 
 /// What batches of a process took of those behind them.
@@ -349,6 +378,29 @@ Position::Stream Position::Stream::exact() const {
   return same;
 }
 
+std::uint64_t Position::Account::num_skipped() const {
+  std::uint64_t samples = 0;
+  for (const auto& [code, some] : skipped) samples += some;
+  return samples;
+}
+
+Position::Account Position::account() const {
+  Account account{.skipped = undecoded};
+  std::uint64_t taken = 0;
+  std::uint64_t unread = 0;
+  for (const Stream& one : streams) {
+    const Stream stream = one.exact();
+    taken += stream.samples_out();
+    unread += std::max(stream.lost, stream.start ? stream.start->lost : 0);
+    account.unknown += stream.lost_more || (stream.start && stream.start->lost_more) ? 1 : 0;
+  }
+  for (const Fill& fill : fills) taken += static_cast<std::uint64_t>(fill.passed);
+  account.emitted = taken - std::min(taken, account.num_skipped());
+  if (unread + account.unknown > 0)
+    account.skipped[ErrorCode::kCorrupt] += unread + account.unknown;
+  return account;
+}
+
 Position Position::joined(std::span<const Position> parts) {
   require(!parts.empty(), "no positions to join");
   const Position& most = *std::ranges::max_element(
@@ -372,7 +424,10 @@ Position Position::joined(std::span<const Position> parts) {
       all.streams[stream_number(i, process, processes, most.stripe)] = own[i];
   }
   all.turns.clear();
-  for (const Position& part : whole) all.turns.push_back(part.turns.front());
+  for (const Position& part : whole) {
+    all.turns.push_back(part.turns.front());
+    for (const auto& [code, samples] : part.undecoded) all.undecoded[code] += samples;
+  }
   const bool in_step =
       all_ended(all) || (none_ended(all) && std::ranges::all_of(whole, is_in_step));
   if (in_step)
@@ -395,7 +450,7 @@ Position Position::share(const Topology& topology, int its_stripe) const {
                .process = topology.process,
                .processes = topology.processes,
                .stripe = its_stripe,
-               .slots = slots / topology.processes,
+               .slots = (slots + topology.processes - 1) / topology.processes,
                .fingerprint = fingerprint,
                .seed_processes = seed_processes,
                .order = order};
@@ -404,11 +459,12 @@ Position Position::share(const Topology& topology, int its_stripe) const {
   require(streams.size() % (count * static_cast<std::size_t>(its_stripe)) == 0,
           fmt::format("its {} streams do not divide among {} processes: {} do", streams.size(),
                       topology.processes, fmt::join(divisors(streams.size()), ", ")));
-  require(slots % topology.processes == 0,
+  require(slots % topology.processes == 0 || all_ended(*this),
           fmt::format("{} slots used do not divide among {} processes", slots, topology.processes));
   for (std::size_t i = 0; i < streams.size() / count; ++i)
     own.streams.push_back(
         streams[stream_number(i, topology.process, topology.processes, its_stripe)]);
+  own.undecoded = own_losses(*this, topology);
   own.fills = own_fill(*this, own);
   own.turns = {own_turn(*this, own)};
   return own;
@@ -423,6 +479,8 @@ std::string Position::to_json() const {
       {"turns", turns}, {"fingerprint", fingerprint}, {"streams", std::move(list)}};
   if (stripe > 1) value["stripe"] = stripe;
   if (seed_processes > 0) value["seed_processes"] = seed_processes;
+  for (const auto& [code, samples] : undecoded)
+    value["undecoded"][std::string(error_code_name(code))] = samples;
   if (order)
     for (const auto& [name, one] : *order) value["order"][name] = one;
   if (round.taken > 0)

@@ -16,12 +16,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "io/base/error.h"
 #include "io/base/topology.h"
 #include "wds/sample_stream.h"
 
@@ -69,6 +71,20 @@ struct Position {
     bool is_none() const { return passed == 0 && batches == 0; }
   };
 
+  /// Samples by the faults that have cost them.
+  using Losses = std::map<ErrorCode, std::uint64_t>;
+
+  /// What has come of the epoch's samples before it.
+  struct Account {
+    std::uint64_t emitted = 0;
+    /// Those lost in reading, of which only the number is kept, are kCorrupt.
+    Losses skipped = {};
+    /// Streams that have lost an unknown number besides; each is in `skipped` as one sample.
+    std::uint64_t unknown = 0;
+
+    std::uint64_t num_skipped() const;
+  };
+
   std::uint32_t epoch = 0;
   /// Whose it is: `streams` are those of `process` of `processes`, ascending. What is joined is
   /// process 0 of 1.
@@ -80,7 +96,8 @@ struct Position {
   /// Slots of the epoch already used here, masked ones included.
   std::int64_t slots = 0;
   /// In the middle of a round, which is then begun again: `slots` and `streams` stand at its
-  /// beginning. Only as many devices with the same batch size continue there.
+  /// beginning; of masked batches alone, which are not, where they are. Only as many devices with
+  /// the same batch size continue there.
   Round round = {};
   /// One of each process, as `turns`; empty: nothing is filled. Only as many processes and devices
   /// with the same batch size continue there.
@@ -91,6 +108,9 @@ struct Position {
   std::vector<std::uint32_t> turns = {0};
   /// Empty: the epoch's beginning.
   std::vector<Stream> streams = {};
+  /// Samples of the epoch that had a slot before it and could not be decoded. What was lost in
+  /// reading is in `streams`.
+  Losses undecoded = {};
   /// A hash of all that fixes the order of samples. A pipeline refuses `streams` with another.
   std::uint64_t fingerprint = 0;
   /// ShuffleOptions::seed_processes of the run, which other processes take over; 0: it has none.
@@ -104,6 +124,8 @@ struct Position {
   Position beginning_of(std::uint32_t another) const {
     return {.epoch = another, .seed_processes = seed_processes};
   }
+  /// A function of the position alone, whatever has been read ahead of it.
+  Account account() const;
   /// That of all processes together, from each one's after the same step, in their order. One that
   /// has no streams has taken no batch; one with fewer slots than another had no more to take.
   /// Throws: InvalidArgument for positions that do not belong together.

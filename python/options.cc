@@ -218,8 +218,8 @@ void bind_faults(nb::module_& module) {
       word<wds::kOnFaultWords>("on_fault", &FaultPolicy::on_fault,
                                "\"fail\" raises, \"skip\" masks, \"stop\" ends the epoch."),
       member("max_faults", &FaultPolicy::max_faults,
-             "Samples that may be skipped in an epoch; one more raises ExhaustedError. Below 0: no "
-             "limit."),
+             "Samples that may be skipped in an epoch by a process, those before the state that it "
+             "continues from included; one more raises ExhaustedError. Below 0: no limit."),
       member("max_fault_rate", &FaultPolicy::max_fault_rate,
              "The same as a share of the samples read, from the 1,000th on; 1: no limit."),
       member("lenient", &FaultPolicy::lenient,

@@ -36,12 +36,13 @@ SkippedSample skipped_sample(const wds::FaultLedger::Entry& entry) {
   return one;
 }
 
-void take_faults(const wds::FaultLedger& ledger, InputReport& report) {
+std::vector<SkippedSample> first_skips(const wds::FaultLedger& ledger) {
+  std::vector<SkippedSample> skips;
   for (const wds::FaultLedger::Entry& entry : ledger.entries()) {
-    report.faults[std::string(error_code_name(entry.code))] +=
-        static_cast<std::int64_t>(entry.samples);
-    if (report.skips.size() < SkippedSample::kMost) report.skips.push_back(skipped_sample(entry));
+    if (skips.size() == SkippedSample::kMost) break;
+    skips.push_back(skipped_sample(entry));
   }
+  return skips;
 }
 
 }  // namespace
@@ -49,10 +50,11 @@ void take_faults(const wds::FaultLedger& ledger, InputReport& report) {
 class LoaderFeed::Epoch final : public EpochFeed {
  public:
   Epoch(device::ParallelLoader& loader, Reported& reported, bool& whole)
-      : loader_(loader), reported_(reported), whole_(whole) {}
+      : loader_(loader), reported_(reported), whole_(whole), after_(loader.size()) {}
 
   bool next(int replica, pipeline::Batch& batch) override {
     const bool more = loader_[static_cast<std::size_t>(replica)].next(batch);
+    if (more) after_[static_cast<std::size_t>(replica)] = batch.position;
     // All replicas see the end; one of them records it.
     if (!more && replica == 0) whole_ = true;
     return more;
@@ -66,7 +68,8 @@ class LoaderFeed::Epoch final : public EpochFeed {
   }
   std::string advice() const override { return loader_.pipeline().statistics().about_pictures(); }
   std::int64_t skipped_samples() const override {
-    return static_cast<std::int64_t>(ledger()->skipped());
+    const pipeline::Position* cut = where_cut();
+    return static_cast<std::int64_t>(cut ? cut->account().num_skipped() : ledger()->skipped());
   }
   std::int64_t refetched() const override {
     return static_cast<std::int64_t>(ledger()->refetched());
@@ -77,10 +80,13 @@ class LoaderFeed::Epoch final : public EpochFeed {
     InputReport report{.stages = stages_since(before.statistics)};
     report.requests = static_cast<std::int64_t>(reported_.waits.batches - before.waits.batches);
     report.ready = static_cast<std::int64_t>(reported_.waits.ready - before.waits.ready);
+    const pipeline::Position::Account all = account();
+    report.emitted = static_cast<std::int64_t>(all.emitted);
+    for (const auto& [code, samples] : all.skipped)
+      report.faults[std::string(error_code_name(code))] = static_cast<std::int64_t>(samples);
     const auto its_ledger = ledger();
-    report.emitted = static_cast<std::int64_t>(its_ledger->emitted());
     report.filtered = static_cast<std::int64_t>(its_ledger->filtered());
-    take_faults(*its_ledger, report);
+    report.skips = first_skips(*its_ledger);
     return report;
   }
 
@@ -109,6 +115,24 @@ class LoaderFeed::Epoch final : public EpochFeed {
     return stages;
   }
 
+  /// Behind the last batch of an epoch that ends before its input does: the ledger has what was
+  /// read ahead too. Null if all of the epoch was read, or nothing.
+  const pipeline::Position* where_cut() const {
+    const pipeline::Position* last = nullptr;
+    for (const auto& one : after_)
+      if (one && (last == nullptr || one->slots > last->slots)) last = one.get();
+    return whole_ ? nullptr : last;
+  }
+
+  pipeline::Position::Account account() const {
+    if (const pipeline::Position* cut = where_cut()) return cut->account();
+    const auto all = ledger();
+    pipeline::Position::Account account{.emitted = all->emitted()};
+    for (const wds::FaultLedger::Entry& entry : all->entries())
+      account.skipped[entry.code] += entry.samples;
+    return account;
+  }
+
   std::shared_ptr<const wds::FaultLedger> ledger() const {
     const auto ended = loader_[0].ledger();
     return ended ? ended : loader_.pipeline().ledger();
@@ -117,6 +141,8 @@ class LoaderFeed::Epoch final : public EpochFeed {
   device::ParallelLoader& loader_;
   Reported& reported_;
   bool& whole_;
+  /// The positions behind each replica's last batch.
+  std::vector<std::shared_ptr<const pipeline::Position>> after_;
 };
 
 LoaderFeed::LoaderFeed(pipeline::PipelineOptions options, const device::DeviceSet& devices,

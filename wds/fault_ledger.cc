@@ -88,6 +88,15 @@ OnFault FaultLedger::take(const Error& fault, std::uint64_t samples, bool more) 
   return policy_.on_fault;
 }
 
+void FaultLedger::take_over(const std::vector<Entry>& skips, std::uint64_t unknown_shards,
+                            std::uint64_t emitted) {
+  const MutexLock lock(mutex_);
+  emitted_ += emitted;
+  unknown_shards_ += unknown_shards;
+  for (const Entry& one : skips) skipped_ += one.samples;
+  entries_.insert(entries_.end(), skips.begin(), skips.end());
+}
+
 void FaultLedger::count_filtered(std::uint64_t samples) {
   const MutexLock lock(mutex_);
   filtered_ += samples;

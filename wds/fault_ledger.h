@@ -54,7 +54,8 @@ class SaidWarnings {
 
 struct FaultPolicy {
   OnFault on_fault = OnFault::kFail;
-  /// Samples that may be skipped in an epoch; one more throws Exhausted. Negative: no limit.
+  /// Samples that may be skipped in an epoch by a process; one more throws Exhausted. Negative: no
+  /// limit.
   std::int64_t max_faults = -1;
   /// The same as a share of the samples read, checked after the first 1,000; 1: no limit.
   double max_fault_rate = 1.0;
@@ -95,6 +96,10 @@ class FaultLedger {
   OnFault report(const Error& fault, std::uint64_t samples = 1);
   /// The same for a fault that costs a shard or the rest of it: `samples`, if known.
   OnFault report_shard(const Error& fault, std::optional<std::uint64_t> samples);
+  /// Takes over what an earlier run counted of the same epoch: `skips` are neither logged nor
+  /// refused, but leave so much less of the budget. Of them, `unknown_shards` are one sample each.
+  void take_over(const std::vector<Entry>& skips, std::uint64_t unknown_shards,
+                 std::uint64_t emitted);
   /// Counts samples that were read completely and returned.
   void count_emitted(std::uint64_t samples);
   /// Counts samples that a filter left out before anything of them but its fields was read: they

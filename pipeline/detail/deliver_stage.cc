@@ -18,6 +18,15 @@ bool is_cancelled(const std::exception_ptr& error) {
   }
 }
 
+/// `position`, which may be null, with what decoding has cost before it.
+std::shared_ptr<const Position> with_losses(std::shared_ptr<const Position> position,
+                                            const Position::Losses& undecoded) {
+  if (!position || undecoded.empty()) return position;
+  auto lossy = std::make_shared<Position>(*position);
+  lossy->undecoded = undecoded;
+  return lossy;
+}
+
 }  // namespace
 
 void OutputQueue::push(Output output) {
@@ -70,7 +79,9 @@ DeliverStage::DeliverStage(const PipelineOptions& options, const Position& start
       ledgers_(ledgers),
       output_(output),
       meters_(meters),
-      callbacks_(std::move(callbacks)) {
+      callbacks_(std::move(callbacks)),
+      undecoded_(start.undecoded),
+      handed_out_undecoded_(start.undecoded) {
   if (!options.batch.fill) return;
   filler_.emplace(options, start,
                   RoundFiller::Callbacks{
@@ -129,6 +140,7 @@ void DeliverStage::deliver_masked(Output output) {
     output.index -= used_up;
     output.repeat += used_up;
   }
+  output.position = with_losses(std::move(output.position), undecoded_);
   output_.push(std::move(output));
 }
 
@@ -143,8 +155,10 @@ void DeliverStage::end_epoch(Output output) {
                     .epoch = output.epoch,
                     .index = output.index - used_up,
                     .repeat = used_up,
-                    .position = std::move(behind)});
+                    .position = with_losses(std::move(behind), undecoded_)});
   }
+  undecoded_.clear();
+  handed_out_undecoded_.clear();
   output_.push(std::move(output));
 }
 
@@ -153,8 +167,18 @@ void DeliverStage::hand_out(Output output) {
   ledgers_.of(output.epoch)->count_emitted(static_cast<std::uint64_t>(valid));
   std::size_t bytes = 0;
   for (const Batch& batch : output.round->batches()) bytes += batch.num_bytes();
+  take_account(*output.round);
   meters_.deliver.count(static_cast<std::size_t>(valid), bytes);
   output_.push(std::move(output));
+}
+
+/// What continues in the middle of a round decodes all of the round again.
+void DeliverStage::take_account(OpenRound& round) {
+  for (Batch& batch : round.batches())
+    batch.position =
+        with_losses(std::move(batch.position),
+                    &batch == &round.batches().back() ? undecoded_ : handed_out_undecoded_);
+  handed_out_undecoded_ = undecoded_;
 }
 
 /// After the fault that cut the epoch: nothing, or masked batches if their number is promised.
@@ -176,7 +200,9 @@ void DeliverStage::report_faults(OpenRound& round) {
 
 /// Applies the policy to a fault.
 bool DeliverStage::ends_epoch(std::uint32_t epoch, const Error& fault) {
-  if (ledgers_.of(epoch)->report(fault) != wds::OnFault::kStop) return false;
+  const wds::OnFault then = ledgers_.of(epoch)->report(fault);
+  ++undecoded_[fault.code()];
+  if (then != wds::OnFault::kStop) return false;
   stopped_epoch_ = epoch;
   callbacks_.cut_epoch(epoch);
   return true;

@@ -71,6 +71,7 @@ class DeliverStage {
   void fill(Output output);
   void hand_out(Output output);
   void replace_round(const Output& output);
+  void take_account(OpenRound& round);
   void report_faults(OpenRound& round);
   bool ends_epoch(std::uint32_t epoch, const Error& fault);
   void fail(std::exception_ptr error);
@@ -81,7 +82,9 @@ class DeliverStage {
   OutputQueue& output_;
   Meters& meters_;
   Callbacks callbacks_;
-  std::optional<RoundFiller> filler_;  ///< with BatchOptions::fill
+  std::optional<RoundFiller> filler_;      ///< with BatchOptions::fill
+  Position::Losses undecoded_;             ///< of the epoch, in the order of the slots
+  Position::Losses handed_out_undecoded_;  ///< of them, those before the next round
   bool over_ = false;
   /// The epoch that OnFault::kStop cut, until its kEpochEnd.
   std::optional<std::uint32_t> stopped_epoch_;

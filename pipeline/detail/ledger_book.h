@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "io/base/log.h"
 #include "io/base/thread_annotations.h"
+#include "pipeline/position.h"
 #include "wds/fault_ledger.h"
 
 namespace millrace::pipeline::detail {
@@ -34,6 +37,20 @@ class LedgerBook {
     if (!ledger) ledger = std::make_shared<wds::FaultLedger>(policy_, log_);
     return ledger;
   }
+  /// Begins the epoch of `start` with what it had cost before. Requires: the first call.
+  void begin_at(const Position& start) {
+    const Position::Account before = start.account();
+    std::vector<wds::FaultLedger::Entry> skips;
+    for (const auto& [code, samples] : before.skipped)
+      skips.push_back({.where = {},
+                       .code = code,
+                       .message = "before the position that the epoch was resumed from",
+                       .samples = samples});
+    const std::shared_ptr<wds::FaultLedger> ledger = of(start.epoch);
+    ledger->take_over(skips, before.unknown, before.emitted);
+    MutexLock lock(mutex_);
+    add(*ledger, taken_over_);
+  }
   /// Keeps only the counts of the ledgers before `epoch`; who shares one keeps it.
   void forget_before(std::uint32_t epoch) {
     MutexLock lock(mutex_);
@@ -42,12 +59,14 @@ class LedgerBook {
     ledgers_.erase(ledgers_.begin(), end);
   }
 
-  /// Of the epochs up to `epoch`, without those that are read ahead.
+  /// Of the epochs up to `epoch`, without those that are read ahead and what begin_at() took over.
   Skips skips_up_to(std::uint32_t epoch) const {
     MutexLock lock(mutex_);
     Skips skips = forgotten_;
     const auto end = ledgers_.upper_bound(epoch);
     for (auto one = ledgers_.begin(); one != end; ++one) add(*one->second, skips);
+    skips.samples -= taken_over_.samples;
+    skips.unknown_shards -= taken_over_.unknown_shards;
     return skips;
   }
 
@@ -61,6 +80,7 @@ class LedgerBook {
   wds::FaultPolicy policy_;
   const Log log_;
   mutable Mutex mutex_;
+  Skips taken_over_ MILLRACE_GUARDED_BY(mutex_);
   Skips forgotten_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::uint32_t, std::shared_ptr<wds::FaultLedger>> ledgers_ MILLRACE_GUARDED_BY(mutex_);
 };

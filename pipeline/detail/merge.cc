@@ -8,6 +8,19 @@
 #include "wds/split.h"
 
 namespace millrace::pipeline::detail {
+namespace {
+
+/// The slots of an epoch that is over were those of whole rounds, perhaps of other ones.
+std::int64_t batches_before(const MergeOptions& options, const Position& start) {
+  const bool is_over = !start.streams.empty() && start.round.taken == 0 &&
+                       std::ranges::all_of(start.streams, &Position::Stream::ended);
+  const std::int64_t together = is_over ? options.split.topology.devices : 1;
+  const std::int64_t slots = together * options.batch.size;
+  return (start.slots + slots - 1) / slots * together +
+         (start.fills.empty() ? 0 : start.fills.front().batches);
+}
+
+}  // namespace
 
 Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& layout,
              BatchPool& pool, Sink& sink)
@@ -19,8 +32,7 @@ Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& lay
       streams_(options_.stream_numbers.size()),
       next_stream_(start.turns.front()),
       epoch_(start.epoch),
-      epoch_batches_(start.slots / options_.batch.size +
-                     (start.fills.empty() ? 0 : start.fills.front().batches)),
+      epoch_batches_(batches_before(options_, start)),
       permits_(options_.permits),
       blocks_per_stream_(options_.blocks_per_stream) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {

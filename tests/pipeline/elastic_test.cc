@@ -204,6 +204,22 @@ TEST(Elastic, PositionsThatDoNotBelongTogetherAreRefused) {
   EXPECT_THROW(Position::joined(epochs), Error);
 }
 
+// 36 samples in batches of 8 are 40 slots.
+TEST(Elastic, AnEpochThatIsOverIsLeftByAnyLayout) {
+  PipelineOptions options = options_for(balanced(36));
+  options.epochs.samples = 36;
+  options.epochs.count = 1;
+  options.batch.size = 8;
+  const std::string over = run(options, {}).positions.at(4);
+  EXPECT_EQ(Position::from_json(over).slots, 40);
+  for (const Layout layout : {Layout{1}, Layout{4}, Layout{8}, Layout{2, 2}, Layout{1, 3}})
+    for (const int size : {16, 24, 32}) {
+      options.batch.size = size;
+      for (const auto& step : run(options, layout, over).steps)
+        EXPECT_TRUE(step.empty()) << size << " on " << name_of(layout);
+    }
+}
+
 /// Uneven shards with indexes.
 class ElasticShards {
  public:

@@ -105,6 +105,67 @@ TEST(PipelineFaults, EndsWhenTheBudgetOfAnEpochIsUsedUp) {
   EXPECT_EQ(before.size(), 6U);
 }
 
+/// The same from the JSON of the position after each batch, by a pipeline of its own.
+std::pair<std::size_t, Error> run_in_parts(PipelineOptions options) {
+  std::size_t batches = 0;
+  for (;; ++batches) {
+    Pipeline part = fake_pipeline(options);
+    Batch batch;
+    try {
+      if (!part.next(batch)) return {batches, Error(ErrorCode::kIo, part.ledger()->skipped_text())};
+    } catch (const Error& error) {
+      return {batches, error};
+    }
+    options.resume =
+        std::make_shared<const Position>(Position::from_json(part.position().to_json()));
+  }
+}
+
+TEST(PipelineFaults, ARunInPartsHasTheEpochsBudgetAndCounts) {
+  PipelineOptions options = with_bad_samples({"1/0/9", "0/0/13", "1/0/30"},
+                                             {.on_fault = wds::OnFault::kSkip, .max_faults = 1});
+  const auto [batches, fault] = run_in_parts(options);
+  EXPECT_EQ(fault.code(), ErrorCode::kExhausted);
+  EXPECT_EQ(batches, 6U) << "as in one part";
+  options.faults.max_faults = 3;
+  EXPECT_EQ(run_in_parts(options).second.message(), "3 samples");
+}
+
+/// Of each batch that ends a round: what is known there, whatever has been read ahead.
+std::vector<std::string> accounts_of(const PipelineOptions& options) {
+  Pipeline pipeline = fake_pipeline(options);
+  std::vector<std::string> accounts;
+  while (!pipeline.finished()) {
+    for (Batch batch; pipeline.next(batch);) {
+      if ((batch.index + 1) % options.split.topology.devices != 0) continue;
+      const Position::Account account = batch.position->account();
+      accounts.push_back(std::to_string(account.emitted) + "+" +
+                         std::to_string(account.num_skipped()));
+    }
+  }
+  return accounts;
+}
+
+TEST(PipelineFaults, APositionHasWhatTheBatchesBeforeItCost) {
+  for (const int prefetch : {1, 60}) {
+    PipelineOptions options =
+        with_bad_samples({"1/0/9", "0/0/13", "1/0/30"}, {.on_fault = wds::OnFault::kSkip});
+    options.resources.prefetch = prefetch;
+    std::vector<std::string> accounts = accounts_of(options);
+    ASSERT_EQ(accounts.size(), 50U);
+    EXPECT_EQ(accounts[3], "16+0");
+    EXPECT_EQ(accounts[4], "19+1");
+    EXPECT_EQ(accounts[6], "26+2");
+    EXPECT_EQ(accounts.back(), "197+3");
+    options.split.topology.devices = 2;
+    options.epochs.count = 2;
+    accounts = accounts_of(options);
+    ASSERT_EQ(accounts.size(), 50U);
+    EXPECT_EQ(accounts[2], "23+1");
+    EXPECT_EQ(accounts[25], "8+0") << "the next epoch's";
+  }
+}
+
 TEST(PipelineFaults, StopsTheEpochAtTheFaultByPolicy) {
   PipelineOptions options = with_bad_samples({"1/0/9"}, {.on_fault = wds::OnFault::kStop});
   options.epochs.count = 2;

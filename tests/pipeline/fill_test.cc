@@ -66,6 +66,23 @@ std::vector<std::int64_t> fullness(const std::vector<Batch>& batches) {
   return valid;
 }
 
+TEST(Fill, ARunInPartsCountsEachFaultOnce) {
+  PipelineOptions options = filled_options({.size = 16, .fill = true});
+  std::uint64_t skipped = 0;
+  std::uint64_t emitted = 0;
+  for (bool more = true; more;) {
+    Pipeline part(options);
+    Batch batch;
+    more = part.next(batch);
+    skipped = part.ledger()->skipped();
+    emitted = part.ledger()->emitted();
+    options.resume =
+        std::make_shared<const Position>(Position::from_json(part.position().to_json()));
+  }
+  EXPECT_EQ(skipped, 43U);
+  EXPECT_EQ(emitted, 117U);
+}
+
 TEST(Fill, BatchesAreWholeUntilTheEpochsEnd) {
   const std::vector<Batch> masked = filled_batches(filled_options({.size = 16}));
   Pipeline pipeline(filled_options({.size = 16, .fill = true}));

@@ -69,6 +69,27 @@ TEST(Position, RoundTripsThroughJson) {
   EXPECT_EQ(back.streams[1].start, nullptr);
 }
 
+TEST(Position, SharesWhatFaultsCostAndLosesNoneOfIt) {
+  Position whole{.epoch = 1, .slots = 60, .streams = std::vector<Position::Stream>(4)};
+  whole.undecoded = {{ErrorCode::kTruncated, 1}, {ErrorCode::kCorrupt, 7}};
+  std::vector<Position> parts;
+  for (int process = 0; process < 4; ++process)
+    parts.push_back(whole.share({.process = process, .processes = 4}, 1));
+  EXPECT_EQ(parts[0].account().num_skipped(), 3U);
+  EXPECT_EQ(parts[3].account().num_skipped(), 1U);
+  EXPECT_EQ(Position::joined(parts).undecoded, whole.undecoded);
+  EXPECT_EQ(Position::from_json(whole.to_json()).undecoded, whole.undecoded);
+}
+
+TEST(Position, RefusesLossesOfACodeThatThereIsNot) {
+  const std::string text = Position{.undecoded = {{ErrorCode::kCorrupt, 7}}}.to_json();
+  for (const std::string bad : {"\"Corrupted\":7", "\"Corrupt\":-7"}) {
+    std::string changed = text;
+    changed.replace(changed.find("\"Corrupt\":7"), 11, bad);
+    EXPECT_THROW(Position::from_json(changed), Error) << changed;
+  }
+}
+
 TEST(Position, KeepsTheBuffersOrderWhateverItsOffsets) {
   for (const std::uint64_t unit : {1U, 512U}) {
     wds::StreamPosition start;

@@ -14,7 +14,6 @@
 #include "tools/report/evaluation.h"
 #include "tools/report/html.h"
 #include "tools/report/parts.h"
-#include "tools/report/style.h"
 
 namespace millrace::tools {
 namespace {
