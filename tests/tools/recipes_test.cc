@@ -154,12 +154,12 @@ TEST(Recipes, AreAllTriedAndDescribed) {
   std::set<std::string> names;
   for (const std::string& name : list_dir(MILLRACE_RECIPES))
     if (name.ends_with(".toml")) names.insert(name);
-  EXPECT_EQ(names,
-            (std::set<std::string>{
-                "airbench94.toml", "cifar10-resnet18.toml", "cifar10-resnet50.toml",
-                "cifar10-simclr.toml", "camvid-unet.toml", "clip-captions.toml", "devices-and-precision.toml",
-                "fashion-mnist-alexnet.toml", "imagenet-resnet50-a2.toml", "imagenet-resnet50.toml",
-                "imagenet-vit-s16.toml", "pe-resnet34.toml", "unet-mask-depth.toml"}));
+  EXPECT_EQ(names, (std::set<std::string>{
+                       "airbench94.toml", "cifar10-resnet18.toml", "cifar10-resnet50.toml",
+                       "cifar10-simclr.toml", "camvid-unet.toml", "clip-captions.toml",
+                       "devices-and-precision.toml", "fashion-mnist-alexnet.toml",
+                       "imagenet-resnet50-a2.toml", "imagenet-resnet50.toml",
+                       "imagenet-vit-s16.toml", "pe-resnet34.toml", "unet-mask-depth.toml"}));
   const std::string readme = read_file(MILLRACE_RECIPES "/README.md");
   for (const std::string& name : names) {
     EXPECT_THAT(readme, HasSubstr("`" + name + "`"));
