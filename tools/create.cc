@@ -54,8 +54,9 @@ class CreateCommand final : public Command {
            "create 'food/train-%06d.tar' --from-parquet 'data/*.parquet' --images image \\\n      "
            "--label label\n  millrace "
            "create 'toy/train-%06d.tar' --synthetic classes --count 2000 --maxcount 500\n  The "
-           "same command again completes an interrupted set. Several processes (mpirun) need "
-           "the same files with the same times: a shared folder, or copies by cp -p, rsync -t.\n";
+           "same command again completes an interrupted set.\n  Several processes need files of "
+           "the "
+           "same times: copies by cp -p, rsync -t.\n";
   }
 
   std::vector<const Table*> tables() const override { return PictureRecoding::tables(); }
