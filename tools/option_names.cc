@@ -78,17 +78,27 @@ void refuse_other_processor(const CLI::App& app, const std::string& name) {
                   "divides the CPU's cores among N devices");
 }
 
+/// bench measures views of several sizes; no task trains with them.
+void refuse_views(const CLI::App& app, const std::string& name) {
+  if (name != "multi-crop" || !has(app, "schedule")) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "--multi-crop: no task takes views as fields of their own; --task contrast compares "
+              "views of one size, by --order 'permutation(copies=2)', and a program's own loop has "
+              "them as fields (mr.Image(view=1))");
+}
+
 void refuse_gone(const CLI::App& app, const std::string& name) {
   for (const auto& [gone, said] : gone_options())
     if (gone == name && has(app, "schedule"))
       throw Error(ErrorCode::kInvalidArgument, fmt::format("--{} is gone: {}", name, said));
 }
 
-/// With an empty name if it is not an option. Throws: InvalidArgument for another processor's, and
-/// for one that is no more.
+/// With an empty name if it is not an option. Throws: InvalidArgument for another processor's, for
+/// views that nothing trains with, and for one that is no more.
 KnownOption known_option(const CLI::App& app, std::string_view name) {
   const std::string usual = spelt(name);
   refuse_other_processor(app, usual);
+  refuse_views(app, usual);
   KnownOption known = known_among(own_names(app), usual);
   if (known.name.empty()) refuse_gone(app, usual);
   return known;

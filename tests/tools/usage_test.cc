@@ -194,6 +194,9 @@ const std::vector<BadUse> kBadUses = {
     {"ALossOfOtherTargets",
      {"train", "--train", "@S", "--task", "depth(depth_loss=bce)"},
      "depth_loss is one of l1, mse, rmse, berhu, gradient, ssim, not bce"},
+    {"ViewsOfSeveralSizes",
+     {"train", "--train", "@S", "--multi-crop", "views(2, 224)"},
+     "--task contrast compares views of one size"},
     {"EvalWithoutCheckpoint", {"eval", "@S", "--checkpoint", "@D/none"}, "none"},
 };
 
