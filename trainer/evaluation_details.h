@@ -7,8 +7,8 @@
 //   const EvaluationDetails details = detailed.details();   // in process 0
 //
 // All is counted in whole numbers, each valid sample once, and samples that are alike are told
-// apart by their keys: the same on any number of devices and processes. A backend that brings no
-// outputs to the host (trainer/pjrt) has none for classes and masks.
+// apart by their keys: of the same outputs the same on any number of devices and processes. A
+// backend that brings no outputs to the host (trainer/pjrt) has none for classes and masks.
 //
 // Threads: as values, and as Objective.
 #pragma once

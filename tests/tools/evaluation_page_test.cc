@@ -81,12 +81,22 @@ TEST_F(EvaluationPage, AgreesWithPredict) {
   EXPECT_EQ(oracle.status, 0) << oracle.err;
 }
 
+/// A model's last bits may differ by a sample's place in the batch; what is counted does not.
+void expect_same(const nlohmann::json& one, const nlohmann::json& other) {
+  for (const char* name : {"samples", "right", "counted", "confusion", "by_class"})
+    EXPECT_EQ(one[name], other[name]) << name;
+  EXPECT_NEAR(one["calibration"]["error"], other["calibration"]["error"], 1e-5);
+  ASSERT_EQ(one["worst"].size(), other["worst"].size());
+  for (std::size_t i = 0; i < one["worst"].size(); ++i)
+    EXPECT_NEAR(one["worst"][i]["loss"], other["worst"][i]["loss"], 1e-5);
+}
+
 TEST_F(EvaluationPage, IsTheSameOnTwoDevices) {
   shards_ = make_set(dir_, 90, 30);
   train({"--model", "lenet", "--epochs", "1"});
   const auto one = eval();
-  EXPECT_EQ(one, eval({"--devices", "2"}));
-  EXPECT_EQ(one, eval({"--devices", "3", "--streams", "3"}));
+  expect_same(one, eval({"--devices", "2"}));
+  expect_same(one, eval({"--devices", "3", "--streams", "3"}));
 }
 
 TEST_F(EvaluationPage, OfARunShowsWhatCatFinds) {
@@ -129,8 +139,7 @@ TEST_F(EvaluationPage, HasMasksBesidePredictions) {
 
 TEST_F(EvaluationPage, CountsEachLabel) {
   shards_ = make_labelled_set(dir_, 32);
-  train({"--model", "lenet", "--task", "multilabel(labels=labels)", "--classes", "3", "--epochs",
-         "2"});
+  train({"--model", "lenet", "--task", "multilabel", "--classes", "3", "--epochs", "2"});
   const auto details = eval();
   EXPECT_EQ(details["kind"], "labels");
   EXPECT_EQ(details["counted"], 32 * 3);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string_view>
@@ -208,7 +209,8 @@ class BatchPictures {
     const auto& shape = field_.spec.shape;
     return shape.size() == 4 && (shape[3] == 1 || shape[3] == 3) && !field_.data.empty() &&
            (field_.spec.dtype == decode::DType::kUInt8 ||
-            field_.spec.dtype == decode::DType::kFloat32);
+            field_.spec.dtype == decode::DType::kFloat32 ||
+            field_.spec.dtype == decode::DType::kBFloat16);
   }
   decode::Image of(std::size_t slot) const {
     const auto& shape = field_.spec.shape;
@@ -228,8 +230,14 @@ class BatchPictures {
     const auto of = [&](const std::vector<float>& values) {
       return values[std::min(channel, values.size() - 1)];
     };
-    const float value = field_.as<float>()[at] * of(norm_.std) + of(norm_.mean);
+    const float value = normalised(at) * of(norm_.std) + of(norm_.mean);
     return static_cast<std::byte>(std::clamp(std::lround(value * 255.0F), 0L, 255L));
+  }
+
+  /// A bf16 is the upper half of a float.
+  float normalised(std::size_t at) const {
+    if (field_.spec.dtype == decode::DType::kFloat32) return field_.as<float>()[at];
+    return std::bit_cast<float>(std::uint32_t{field_.as<std::uint16_t>()[at]} << 16);
   }
 
   const pipeline::BatchField& field_;
