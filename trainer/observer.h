@@ -7,8 +7,8 @@
 //       on_step_start, on_step (, on_log_step)      for each step
 //     on_train_end
 //     on_evaluation_start, on_evaluation_step..., on_evaluation_end
-//     on_checkpoint_start, on_checkpoint            for each checkpoint
 //     on_epoch_end
+//     on_checkpoint_start, on_checkpoint            for each checkpoint
 //   on_fit_end
 //
 // A part that is ended early by a fault or a stop has its start hook and no end hook; on_fit_end is

@@ -110,11 +110,11 @@ TEST(Observer, IsCalledAtTheUsualPlacesInOrder) {
                                              "evaluation start 1",
                                              "evaluation step 1",
                                              "evaluation end 1",
+                                             "epoch end 1",
                                              "checkpoint start best",
                                              "checkpoint best",
                                              "checkpoint start last",
                                              "checkpoint last",
-                                             "epoch end 1",
                                              "fit end"}));
   ASSERT_EQ(2U, diary.measured.size());
   EXPECT_EQ(*find_value(result.epochs[0].val, "loss"), diary.measured[1]);

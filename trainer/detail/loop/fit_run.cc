@@ -133,10 +133,13 @@ void FitRun::run_epoch(std::int64_t epoch) {
   end_epoch(event);
 }
 
+// The rows come before the checkpoints: a run that is killed between them repeats the epoch, whose
+// rows are then replaced, but never the epochs that a checkpoint has.
 void FitRun::end_epoch(EpochEvent& event) {
-  event.is_best = saves_.end_epoch(event);
+  event.is_best = saves_.is_best(event);
   event.compilations = gather_compilations(run_.processes, group_.take_compilations());
-  output_.tell(&Observer::on_epoch_end, event);
+  or_save([&] { output_.tell(&Observer::on_epoch_end, event); });
+  saves_.end_epoch(event);
   if (!event.val.empty()) output_.say(evaluation_line(event, clock_time()));
   output_.say(stall_line(event));
   result_.end.verdict = event.stall.verdict;
@@ -163,7 +166,7 @@ void FitRun::finish() {
 }
 
 void FitRun::warn_of_warmup() const {
-  const std::int64_t steps = schedule_.warmup_steps();
+  const std::int64_t steps = schedule_.warmup_steps(steps_per_epoch_);
   const std::int64_t taken = saves_.state().global_step;
   if (!stop_.stopped_by().empty() || taken >= steps) return;
   run_.options.log.warn(fmt::format(
