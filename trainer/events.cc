@@ -126,7 +126,6 @@ std::string to_json(const EpochEvent& event) {
   json["val_skipped"] = event.val_skipped_samples;
   json["train_seconds"] = event.train_seconds;
   json["val_seconds"] = event.val_seconds;
-  json["save_seconds"] = event.save_seconds;
   json["seconds"] = event.seconds;
   json["rate"] = event.rate;
   json["wait_share"] = event.stall.wait_share;
@@ -141,6 +140,10 @@ std::string to_json(const EpochEvent& event) {
   json["input"] = input_json(event.input);
   json["is_best"] = event.is_best;
   return dumped(json);
+}
+
+std::string to_json(const SavedEvent& event) {
+  return dumped({{"event", "saved"}, {"epoch", event.epoch}, {"seconds", event.seconds}});
 }
 
 std::string to_json(const FaultEvent& event) {

@@ -158,15 +158,21 @@ struct EpochEvent {
   std::int64_t val_skipped_samples = 0;
   double val_seconds = 0;
   double train_seconds = 0;
-  double save_seconds = 0;  ///< for checkpoints, at its end
-  double seconds = 0;       ///< with evaluation and checkpoints
-  double rate = 0;          ///< samples/s of all replicas
+  double seconds = 0;  ///< with evaluation, without the checkpoints at its end
+  double rate = 0;     ///< samples/s of all replicas
   StallReport stall;
   /// StallReport::mean_step of each replica, by rank.
   std::vector<StepTimes> step_by_rank = {};
   InputReport input = {};
   bool is_best = false;
   std::vector<CompileEvent> compilations = {};  ///< in this epoch, on all replicas
+};
+
+/// An epoch's checkpoints are written: its row was told of before, so that a run that is killed
+/// between the two has the row.
+struct SavedEvent {
+  std::int64_t epoch = 1;
+  double seconds = 0;
 };
 
 /// The fault that ends a run.
@@ -193,9 +199,10 @@ struct EndEvent {
 /// The value called `name`; nullopt if there is none.
 std::optional<double> find_value(const NamedValues& values, const std::string& name);
 
-/// One JSON object without a newline, with "event": "step", "epoch", "fault" or "end".
+/// One JSON object without a newline, with "event": "step", "epoch", "saved", "fault" or "end".
 std::string to_json(const StepEvent& event);
 std::string to_json(const EpochEvent& event);
+std::string to_json(const SavedEvent& event);
 std::string to_json(const FaultEvent& event);
 std::string to_json(const EndEvent& event);
 

@@ -28,6 +28,8 @@ void MetricsLog::on_epoch_end(const EpochEvent& event) {
   write(to_json(event));
 }
 
+void MetricsLog::on_saved(const SavedEvent& event) { write(to_json(event)); }
+
 void MetricsLog::on_fault(const FaultEvent& event) {
   for (const StepEvent& step : unlogged_) write(to_json(step));
   write(to_json(event));

@@ -16,8 +16,9 @@
 
 namespace millrace::trainer {
 
-/// metrics.jsonl, one JSON object per line: every logged step, every epoch, the end. Of a run that
-/// fails the fault, and before it the last steps, logged or not.
+/// metrics.jsonl, one JSON object per line: every logged step, every epoch and how long its
+/// checkpoints took, the end. Of a run that fails the fault, and before it the last steps, logged
+/// or not.
 class MetricsLog final : public Observer {
  public:
   /// Appends to `file`. Throws: Io, in on_...().
@@ -28,6 +29,7 @@ class MetricsLog final : public Observer {
   void on_step(const StepEvent& event) override;
   void on_log_step(const StepEvent& event) override;
   void on_epoch_end(const EpochEvent& event) override;
+  void on_saved(const SavedEvent& event) override;
   void on_fit_end(const EndEvent& event) override { write(to_json(event)); }
   void on_fault(const FaultEvent& event) override;
 

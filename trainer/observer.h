@@ -7,8 +7,8 @@
 //       on_step_start, on_step (, on_log_step)      for each step
 //     on_train_end
 //     on_evaluation_start, on_evaluation_step..., on_evaluation_end
-//     on_checkpoint_start, on_checkpoint            for each checkpoint
 //     on_epoch_end
+//     on_checkpoint_start, on_checkpoint            for each checkpoint
 //   on_fit_end
 //
 // A part that is ended early by a fault or a stop has its start hook and no end hook; on_fit_end is
@@ -51,6 +51,8 @@ class Observer {
   virtual void on_checkpoint_start(const std::string& /*path*/) {}
   /// The checkpoint at `path` is complete.
   virtual void on_checkpoint(const std::string& /*path*/) {}
+  /// After on_epoch_end(), and the epoch's on_checkpoint().
+  virtual void on_saved(const SavedEvent& /*event*/) {}
   virtual void on_fit_end(const EndEvent& /*event*/) {}
   /// The run fails. What it throws is lost: the fault itself is what fit() throws.
   virtual void on_fault(const FaultEvent& /*event*/) {}

@@ -57,8 +57,10 @@ Schedule::Schedule(const ScheduleChoice& choice, const RunRate& run)
   require(run.epochs > 0.0, "a schedule's length must be positive");
 }
 
-std::int64_t Schedule::warmup_steps() const {
-  return warmup_.unit == RunLength::Unit::kSteps ? static_cast<std::int64_t>(warmup_.count) : 0;
+std::int64_t Schedule::warmup_steps(std::int64_t steps_per_epoch) const {
+  const double each =
+      warmup_.unit == RunLength::Unit::kSteps ? 1.0 : static_cast<double>(steps_per_epoch);
+  return static_cast<std::int64_t>(std::ceil(warmup_.count * each));
 }
 
 bool Schedule::needs_steps_per_epoch() const {

@@ -99,8 +99,8 @@ class Schedule {
   Schedule(const ScheduleChoice& choice, const RunRate& run);
 
   double base_lr() const { return run_.base_lr; }
-  /// Steps of the warm-up, if it is in steps; else 0.
-  std::int64_t warmup_steps() const;
+  /// Steps of the warm-up. One in epochs has none where `steps_per_epoch` is 0, for unknown.
+  std::int64_t warmup_steps(std::int64_t steps_per_epoch = 0) const;
   /// True when lr() needs SchedulePoint::steps_per_epoch.
   bool needs_steps_per_epoch() const;
   /// Throws: InvalidArgument if needs_steps_per_epoch() and the point has none.

@@ -93,7 +93,7 @@ TEST_F(Report, AddsUpTheSessionsOfARun) {
 }
 
 TEST_F(Report, SaysWhyARunHasFailed) {
-  const ProcessResult result = try_train("run", {"--optimizer", "sgd(1e9)", "--log-steps", "100"});
+  const ProcessResult result = try_train("run", {"--optimizer", "sgd(1e9)"});
   ASSERT_EQ(result.status, 1) << result.err;
   const auto page = parse_page(dir_ / "run/report.html");
   EXPECT_THAT(text_of(page), AllOf(HasSubstr("failed"), HasSubstr("is not finite at epoch"),
@@ -111,7 +111,9 @@ TEST_F(Report, NamesARunThatIsTheFolderItself) {
 TEST_F(Report, ShowsTheTimeOfCheckpoints) {
   const std::string run =
       folder_of("run", R"({"event":"epoch","epoch":1,"train_seconds":10,"val_seconds":5,)"
-                       R"("save_seconds":31,"seconds":46.5})"
+                       R"("seconds":15.5})"
+                       "\n"
+                       R"({"event":"saved","epoch":1,"seconds":31})"
                        "\n");
   ASSERT_EQ(report({run}).status, 0);
   EXPECT_THAT(read_file(dir_ / "page.html"), AllOf(HasSubstr("title=\"checkpoints: 31.0 s\""),
@@ -131,7 +133,7 @@ TEST_F(Report, SaysWhatLimitedTheWholeRun) {
   ASSERT_EQ(report({run}).status, 0);
   EXPECT_THAT(
       text_of(parse_page(dir_ / "page.html")),
-      AllOf(HasSubstr("2 of 3 epochs, was input-bound by decode. Of 5 min 00 s of training, "
+      AllOf(HasSubstr("(2 of 3 epochs) was input-bound by decode. Of 5 min 00 s of training, "
                       "1 min 00 s (20.0 %) were spent waiting for batches, most in epoch 1: "
                       "50.0 %."),
             HasSubstr("--threads")));

@@ -641,6 +641,28 @@ TEST(Fit, KeepsTheTopKEpochs) {
   EXPECT_THAT(names, ::testing::UnorderedElementsAre("best", "last", "epoch-0004", "epoch-0005"));
 }
 
+TEST(Fit, WritesTheRowsOfAnEpochBeforeItsCheckpoints) {
+  const testing::TempDir folder;
+  TrainOptions options = options_for(2);
+  options.run_folder = folder / "run";
+  options.checkpoint.monitor = "train_loss";
+  options.checkpoint.top_k = 1;
+  struct Reader final : Observer {
+    explicit Reader(std::string run_folder) : run(std::move(run_folder)) {}
+    void on_epoch_start(std::int64_t number) override { epoch = number; }
+    void on_checkpoint_start(const std::string& path) override {
+      const std::string row = R"({"event":"epoch","epoch":)" + std::to_string(epoch);
+      EXPECT_THAT(testing::read_file(run + "/metrics.jsonl"), HasSubstr(row)) << path;
+      ++checkpoints;
+    }
+    std::string run;
+    std::int64_t epoch = 0;
+    int checkpoints = 0;
+  } reader(folder / "run");
+  LinearRun({.world = 2}).run(options, {&reader});
+  EXPECT_EQ(6, reader.checkpoints) << "in each epoch its own, best and last";
+}
+
 TEST(Fit, SavesEverySoManySteps) {
   const testing::TempDir folder;
   TrainOptions options = options_for(1);

@@ -61,6 +61,8 @@ TEST(Schedule, LinearWarmupGoesBeforeAnySchedule) {
   const Schedule schedule(
       Step{.every = 1, .gamma = 0.5, .pace = {.warmup = RunLength{.count = 2}, .start = 0.1}},
       {.base_lr = 1.0});
+  EXPECT_EQ(8, schedule.warmup_steps(4));
+  EXPECT_EQ(0, schedule.warmup_steps()) << "an epoch's steps are unknown";
   EXPECT_FLOAT_EQ(0.1F, schedule.lr({.steps_per_epoch = 4}));
   EXPECT_FLOAT_EQ(0.325F, schedule.lr({.step = 2, .steps_per_epoch = 4}));
   EXPECT_FLOAT_EQ(0.5F * 0.55F, schedule.lr({.epoch = 1, .steps_per_epoch = 4}));
@@ -72,6 +74,7 @@ TEST(Schedule, WarmupInStepsNeedsNoLengthOfAnEpoch) {
   const Schedule schedule(Step{.every = 1, .gamma = 0.5, .pace = {.warmup = steps, .start = 0.2}},
                           {.base_lr = 1.0});
   EXPECT_EQ(8, schedule.warmup_steps());
+  EXPECT_EQ(8, schedule.warmup_steps(100));
   EXPECT_FALSE(schedule.needs_steps_per_epoch());
   EXPECT_FLOAT_EQ(0.3F, schedule.lr({.global_step = 0}));
   EXPECT_FLOAT_EQ(0.6F, schedule.lr({.step = 3, .global_step = 3}));

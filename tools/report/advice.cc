@@ -68,8 +68,8 @@ std::string kind_text(const LimitKind& kind, std::size_t epochs) {
     return epochs == 1 ? "The epoch was too short to tell what limits it."
                        : "The epochs were too short to tell what limits them.";
   if (epochs == 1) return fmt::format("The epoch was {}.", kind.name);
-  if (kind.epochs == epochs) return fmt::format("All {} epochs were {}.", epochs, kind.name);
-  return fmt::format("Most of the training, {} of {} epochs, was {}.", kind.epochs, epochs,
+  if (kind.epochs == epochs) return fmt::format("Each epoch was {}.", kind.name);
+  return fmt::format("Most of the training ({} of {} epochs) was {}.", kind.epochs, epochs,
                      kind.name);
 }
 

@@ -46,6 +46,7 @@ class EventReader {
     const std::string kind = text_in(json, "event");
     if (kind == "step" && number_in(json, "rank").value_or(0) == 0) take_step(std::move(json));
     if (kind == "epoch") take_epoch(std::move(json));
+    if (kind == "saved") take_saved(json);
     if (kind == "end" || kind == "fault") {
       if (!has_ended_) end_session(number_in(json, "seconds").value_or(0));
       (kind == "end" ? run_.end : run_.fault) = std::move(json);
@@ -73,6 +74,17 @@ class EventReader {
     epoch_seconds_ += std::max(0.0, number_in(json, "seconds").value_or(0));
     const double step = step_of(json, std::max(last_step(), epoch));
     run_.epochs.push_back({.step = step, .values = std::move(json)});
+  }
+
+  /// Follows its epoch.
+  void take_saved(const RecordJson& json) {
+    if (run_.epochs.empty()) return;
+    RecordJson& epoch = run_.epochs.back().values;
+    if (number_in(epoch, "epoch") != number_in(json, "epoch")) return;
+    const double seconds = std::max(0.0, number_in(json, "seconds").value_or(0));
+    epoch["save_seconds"] = seconds;
+    epoch["seconds"] = number_in(epoch, "seconds").value_or(0) + seconds;
+    epoch_seconds_ += seconds;
   }
 
   /// A run that ended before has gone on.

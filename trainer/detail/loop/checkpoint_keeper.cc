@@ -106,25 +106,25 @@ void CheckpointKeeper::save_in_epoch() {
   if (options_.checkpoint.save_last) last_ = save("last");
 }
 
-bool CheckpointKeeper::end_epoch(const EpochEvent& event) {
+void CheckpointKeeper::end_epoch(const EpochEvent& event) {
   const bool best = is_best(event);
+  if (best) {
+    state_.best = monitored_value(state_.monitor, event);
+    state_.best_epoch = event.epoch;
+  }
   save_top(event);
   if (best && options_.checkpoint.save_best) best_ = save("best");
   if (options_.checkpoint.save_last) last_ = save("last");
   last_save_ = options_.now();
-  return best;
 }
 
 bool CheckpointKeeper::is_better(double value, double than) const {
   return less_is_better(state_.monitor) ? value < than : value > than;
 }
 
-bool CheckpointKeeper::is_best(const EpochEvent& event) {
+bool CheckpointKeeper::is_best(const EpochEvent& event) const {
   const double value = monitored_value(state_.monitor, event);
-  if (!std::isfinite(value) || (state_.best && !is_better(value, *state_.best))) return false;
-  state_.best = value;
-  state_.best_epoch = event.epoch;
-  return true;
+  return std::isfinite(value) && (!state_.best || is_better(value, *state_.best));
 }
 
 void CheckpointKeeper::save_top(const EpochEvent& event) {

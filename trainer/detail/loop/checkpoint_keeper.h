@@ -41,8 +41,10 @@ class CheckpointKeeper {
   bool due();
   /// Saves `last` in mid-epoch.
   void save_in_epoch();
-  /// Saves the checkpoints due at an epoch's end; returns whether the epoch is the best so far.
-  bool end_epoch(const EpochEvent& event);
+  /// Whether the epoch is the best so far.
+  bool is_best(const EpochEvent& event) const;
+  /// Saves the checkpoints due at an epoch's end.
+  void end_epoch(const EpochEvent& event);
   /// Calls hooks for checkpoints that have reached their store.
   void report();
   /// Returns when all checkpoints are complete. Throws: Io.
@@ -50,7 +52,6 @@ class CheckpointKeeper {
 
  private:
   bool is_better(double value, double than) const;
-  bool is_best(const EpochEvent& event);
   void save_top(const EpochEvent& event);
   std::string save(const std::string& name);
 

@@ -138,13 +138,17 @@ void FitRun::run_epoch(std::int64_t epoch) {
   end_epoch(event);
 }
 
+// The rows come before the checkpoints: a run that is killed between them repeats the epoch, whose
+// rows are then replaced, but never the epochs that a checkpoint has.
 void FitRun::end_epoch(EpochEvent& event) {
-  const auto saving = std::chrono::steady_clock::now();
-  event.is_best = saves_.end_epoch(event);
-  event.save_seconds = seconds_since(saving);
+  event.is_best = saves_.is_best(event);
   event.compilations = gather_compilations(run_.processes, group_.take_compilations());
   event.seconds = seconds_since(epoch_begin_);
-  output_.tell(&Observer::on_epoch_end, event);
+  or_save([&] { output_.tell(&Observer::on_epoch_end, event); });
+  const auto saving = std::chrono::steady_clock::now();
+  saves_.end_epoch(event);
+  output_.tell(&Observer::on_saved,
+               SavedEvent{.epoch = event.epoch, .seconds = seconds_since(saving)});
   output_.say(stall_line(event));
   result_.end.verdict = event.stall.verdict;
   result_.epochs.push_back(event);
@@ -170,7 +174,7 @@ void FitRun::finish() {
 }
 
 void FitRun::warn_of_warmup() const {
-  const std::int64_t steps = schedule_.warmup_steps();
+  const std::int64_t steps = schedule_.warmup_steps(steps_per_epoch_);
   const std::int64_t taken = saves_.state().global_step;
   if (!stop_.stopped_by().empty() || taken >= steps) return;
   run_.options.log.warn(fmt::format(

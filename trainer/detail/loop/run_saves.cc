@@ -174,13 +174,17 @@ void RunSaves::save_finished_steps(std::span<const EpochTotals> totals, const st
   }
 }
 
-bool RunSaves::end_epoch(const EpochEvent& event) {
+bool RunSaves::is_best(const EpochEvent& event) const {
+  return !run_.processes.decide([&] { return keeper_.is_best(event) ? "best" : ""; }).empty();
+}
+
+void RunSaves::end_epoch(const EpochEvent& event) {
   state_.epoch = event.epoch;
   state_.global_step = event.global_step;
   state_.step_in_epoch = 0;
   state_.position.clear();
   state_.meters.clear();
-  return !run_.processes.decide([&] { return keeper_.end_epoch(event) ? "best" : ""; }).empty();
+  run_.processes.first_does([&] { keeper_.end_epoch(event); });
 }
 
 SavedResult RunSaves::finish() {

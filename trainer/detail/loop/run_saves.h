@@ -56,8 +56,10 @@ class RunSaves {
   /// processes: otherwise they cannot gather it. The shard at `faulty` may have another content
   /// when the run resumes.
   void save_finished_steps(std::span<const EpochTotals> totals, const std::string& faulty = "");
-  /// Saves what is due at an epoch's end; returns whether the epoch is the best so far.
-  bool end_epoch(const EpochEvent& event);
+  /// Whether the epoch is the best so far: the same on every process.
+  bool is_best(const EpochEvent& event) const;
+  /// Saves what is due at an epoch's end.
+  void end_epoch(const EpochEvent& event);
   /// Returns when all checkpoints are complete.
   SavedResult finish();
 
