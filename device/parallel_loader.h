@@ -40,8 +40,7 @@ struct LoaderOptions {
 /// The time that one device spent in next(), waiting for batches and for their landing.
 struct WaitStatistics {
   std::uint64_t batches = 0;            ///< handed out
-  std::uint64_t requests = 0;           ///< calls of next(), ends of epochs included
-  std::uint64_t ready = 0;              ///< those that found a batch, or an end, waiting
+  std::uint64_t ready = 0;              ///< those that were there when next() was called
   std::chrono::nanoseconds total{0};    ///< ends of epochs included
   std::chrono::nanoseconds longest{0};  ///< of one call
   /// From the loader's construction to this device's first batch.

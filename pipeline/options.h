@@ -87,6 +87,10 @@ struct EpochOptions {
 /// never more than memory_bound_bytes().
 struct AutotuneOptions {
   bool on = true;
+  /// Whether the log says, after the first epoch that its consumer waited for, what a cache of
+  /// decoded pictures would bring. False for a consumer that only passes batches on, whose waits
+  /// say little: it asks Statistics::about_pictures().
+  bool advises = true;
   /// How often it looks at what limits. 0: at every batch.
   std::chrono::milliseconds interval{500};
   /// How many threads and I/O threads there may be. 0: those that ResourceOptions sets, or where it

@@ -481,7 +481,8 @@ bool Pipeline::State::is_last(std::uint32_t epoch) const {
 
 /// Once, after the first epoch that shows it.
 void Pipeline::State::advise_cache(std::uint32_t epoch) {
-  if (has_advised_ || !options.resources.autotune.on || options.resources.decoded) return;
+  const AutotuneOptions& autotune = options.resources.autotune;
+  if (has_advised_ || !autotune.on || !autotune.advises || options.resources.decoded) return;
   const std::string about = is_last(epoch) ? "" : statistics().about_pictures();
   if (about.empty()) return;
   has_advised_ = true;

@@ -87,6 +87,12 @@ std::unique_ptr<Tracer> TraceFileOptions::make() const {
   return std::make_unique<Tracer>(options);
 }
 
+void TraceFileOptions::warn_if_not_reached(std::int64_t step, const Log& log) const {
+  if (steps.empty() || parse_steps(steps).first <= step) return;
+  log.warn(fmt::format("--trace-steps {}: the run ended after step {}, so the trace is empty",
+                       printable(steps), step));
+}
+
 // The meeting's name is the same for all, and of this run alone.
 void meet(trainer::Cluster& cluster, Tracer* tracer) {
   if (tracer == nullptr || cluster.topology().processes == 1) return;

@@ -39,6 +39,8 @@ struct TraceFileOptions {
   std::string path_of(const Topology& topology) const;
   /// Null without a path.
   std::unique_ptr<Tracer> make() const;
+  /// Warns if a run whose last step was `step` has taken none of those that were to be traced.
+  void warn_if_not_reached(std::int64_t step, const Log& log) const;
 };
 
 /// Marks, in a trace, a moment at which all processes are here. A collective; `tracer` may be null,

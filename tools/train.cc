@@ -222,6 +222,8 @@ class TrainCommand final : public Command {
     processes_->print_places(context);
     print_header(*model, context);
     warn_of_overlap(context);
+    if (limits_.val_batches > 0 && !limits_.fast_dev_run && !has_validation())
+      context.log.warn("--limit-val-batches has no effect without --val");
     show_status(terminal_of(context), "reading weights, compiling the model");
     const auto backend = processes_->make_backend(choice_.images.of_bytes(), context);
     const auto result = fit({.model = *model,
@@ -696,6 +698,7 @@ class TrainCommand final : public Command {
                          CommandContext& context) {
     opener_ = read_.network.opener();
     trainer::ProgressBar bar(terminal_of(context));
+    bar.expect_epochs(optimisation_.epochs);
     bar.expect_evaluation(input.validation == nullptr ? 0 : input.validation->steps_per_epoch());
     JsonObserver json(context.out);
     CheckpointUpload upload(run_folder_.upload, read_.network.http(), context.stop, context.log,
@@ -709,7 +712,7 @@ class TrainCommand final : public Command {
     if (log_style_ == "xla") observers.push_back(&xla);
     if (context.json) observers.push_back(&json);
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
-    RunPage page(page_options(input, context));
+    RunPage page(page_options(input, run_input, context));
     observers.push_back(&page);
     trainer::all_do(*input.cluster, [&] {
       if (!run_folder_.upload.empty() && processes_->is_first()) upload.begin();
@@ -727,6 +730,8 @@ class TrainCommand final : public Command {
       watched.emplace(watch_->metrics(), watched_run(run_input));
     }
     auto result = fit_and_draw(input, observers, page, context);
+    if (context.trace != nullptr && !result.epochs.empty())
+      trace_.warn_if_not_reached(result.epochs.back().global_step, context.log);
     if (!result.end.stopped_by.empty())
       context.log.info(result.last_checkpoint.empty()
                            ? "nothing is saved: the run has no folder (--run-dir)"
@@ -750,14 +755,16 @@ class TrainCommand final : public Command {
   }
 
   /// What a run is that its page tells of.
-  RunPageOptions page_options(const trainer::FitInput& input, const CommandContext& context) const {
+  RunPageOptions page_options(const trainer::FitInput& input, const RunInput& run_input,
+                              const CommandContext& context) const {
     if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
     return {.folder = run_folder_.run_dir,
             .log = context.log,
             .start = describe_start(
                 run_.topology,
-                {{"train", data_.fake > 0 ? std::vector<std::string>() : data_.train, &input.train},
-                 {"val", data_.val_specs(), input.validation}})};
+                {{"train", data_.fake > 0 ? std::vector<std::string>() : data_.train, &input.train,
+                  run_input.train_samples()},
+                 {"val", data_.val_specs(), input.validation, run_input.val_samples()}})};
   }
 
   /// The page is drawn of a run that fails, too.

@@ -28,6 +28,24 @@ OrderedJson times_json(const StallReport& stall) {
   return json;
 }
 
+OrderedJson skips_json(const std::vector<SkippedSample>& skips) {
+  auto list = OrderedJson::array();
+  for (const SkippedSample& one : skips) {
+    OrderedJson json{{"shard", one.shard}, {"key", one.key}, {"member", one.member}};
+    json["offset"] = one.offset ? OrderedJson(*one.offset) : OrderedJson(nullptr);
+    json["fault"] = one.fault;
+    json["reason"] = one.reason;
+    json["samples"] = one.samples;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+/// Names in shards may be any bytes.
+std::string dumped(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
 OrderedJson input_json(const InputReport& input) {
   auto stages = OrderedJson::array();
   for (const InputStage& stage : input.stages)
@@ -37,11 +55,9 @@ OrderedJson input_json(const InputReport& input) {
                       {"busy", stage.busy},
                       {"waiting", stage.waiting},
                       {"threads", stage.threads}});
-  return {{"stages", std::move(stages)},
-          {"requests", input.requests},
-          {"ready", input.ready},
-          {"emitted", input.emitted},
-          {"faults", input.faults}};
+  return {{"stages", std::move(stages)},     {"requests", input.requests}, {"ready", input.ready},
+          {"emitted", input.emitted},        {"filtered", input.filtered}, {"faults", input.faults},
+          {"skips", skips_json(input.skips)}};
 }
 
 }  // namespace
@@ -93,6 +109,7 @@ std::string to_json(const StepEvent& event) {
                      {"rate", event.rate},
                      {"global_rate", event.global_rate},
                      {"total_rate", event.total_rate},
+                     {"recent_rate", event.recent_rate},
                      {"rank", event.rank},
                      {"device", event.device}}
       .dump();
@@ -109,6 +126,7 @@ std::string to_json(const EpochEvent& event) {
   json["val_skipped"] = event.val_skipped_samples;
   json["train_seconds"] = event.train_seconds;
   json["val_seconds"] = event.val_seconds;
+  json["save_seconds"] = event.save_seconds;
   json["seconds"] = event.seconds;
   json["rate"] = event.rate;
   json["wait_share"] = event.stall.wait_share;
@@ -116,12 +134,22 @@ std::string to_json(const EpochEvent& event) {
   json["verdict"] = event.stall.verdict;
   json["steps"] = event.stall.steps;
   json["global_step"] = event.global_step;
+  json["from_step"] = event.from_step;
   auto by_rank = OrderedJson::array();
   for (const StepTimes& step : event.step_by_rank) by_rank.push_back(times_json(step));
   json["step_seconds_by_rank"] = std::move(by_rank);
   json["input"] = input_json(event.input);
   json["is_best"] = event.is_best;
-  return json.dump();
+  return dumped(json);
+}
+
+std::string to_json(const FaultEvent& event) {
+  return dumped({{"event", "fault"},
+                 {"fault", event.fault},
+                 {"message", event.message},
+                 {"epoch", event.epoch},
+                 {"global_step", event.global_step},
+                 {"seconds", event.seconds}});
 }
 
 std::string to_json(const EndEvent& event) {

@@ -65,6 +65,7 @@ struct StepEvent {
   double rate = 0;                  ///< samples/s of this replica, exponential mean
   double global_rate = 0;           ///< samples/s of this replica since the epoch began
   double total_rate = 0;            ///< the same of all replicas
+  double recent_rate = 0;           ///< of all replicas as `rate`, at a logged step
   StepTimes times = {};             ///< of this step
   std::int64_t samples = 0;         ///< of this replica, valid, in this step
   std::int64_t global_samples = 0;  ///< of all replicas, likewise
@@ -107,20 +108,42 @@ struct InputStage {
   int threads = 1;     ///< at the end
 };
 
-/// What the input did up to an epoch's end, since the one before: stages and queue of one process,
-/// samples of the epoch and of all.
+/// A fault that the policy has skipped. Texts are empty, and the offset is unknown, where the fault
+/// does not say.
+struct SkippedSample {
+  std::string shard = {};  ///< its url without secrets
+  std::string key = {};
+  std::string member = {};
+  std::optional<std::int64_t> offset = {};  ///< in the shard
+  std::string fault = {};                   ///< "Corrupt"
+  std::string reason = {};
+  std::int64_t samples = 1;  ///< that it cost, at least
+
+  /// How many of an epoch are listed, and how long a text is, at most.
+  static constexpr std::size_t kMost = 100;
+  static constexpr std::size_t kMostText = 300;
+};
+
+/// What the input did up to an epoch's end, since the one before: stages and queue summed over the
+/// processes, samples of the epoch and of all.
 struct InputReport {
   std::vector<InputStage> stages = {};
   std::int64_t requests = 0;  ///< of a batch, by the devices
   std::int64_t ready = 0;     ///< of these, for a batch that was there already
   std::int64_t emitted = 0;   ///< samples given
+  std::int64_t filtered = 0;  ///< samples that a filter left out
   /// Samples that faults have cost, by the fault's name: {"Corrupt", 3}.
   std::map<std::string, std::int64_t> faults = {};
+  /// The first SkippedSample::kMost of them.
+  std::vector<SkippedSample> skips = {};
 };
 
 struct EpochEvent {
   std::int64_t epoch = 1;
   std::int64_t global_step = 0;  ///< the epoch's last one
+  /// The first one of this session, in the epoch; above 1 in an epoch that a resumed run continues,
+  /// whose seconds, rate and input are those of the rest.
+  std::int64_t from_step = 1;
   NamedValues train;
   std::int64_t train_samples = 0;  ///< of all replicas
   std::int64_t replica_train_samples = 0;
@@ -135,14 +158,24 @@ struct EpochEvent {
   std::int64_t val_skipped_samples = 0;
   double val_seconds = 0;
   double train_seconds = 0;
-  double seconds = 0;  ///< with evaluation and checkpoints
-  double rate = 0;     ///< samples/s of all replicas
+  double save_seconds = 0;  ///< for checkpoints, at its end
+  double seconds = 0;       ///< with evaluation and checkpoints
+  double rate = 0;          ///< samples/s of all replicas
   StallReport stall;
   /// StallReport::mean_step of each replica, by rank.
   std::vector<StepTimes> step_by_rank = {};
   InputReport input = {};
   bool is_best = false;
   std::vector<CompileEvent> compilations = {};  ///< in this epoch, on all replicas
+};
+
+/// The fault that ends a run.
+struct FaultEvent {
+  std::string fault = {};        ///< "NotFinite"; empty: none of millrace's
+  std::string message = {};      ///< with its place
+  std::int64_t epoch = 1;        ///< in which it happened
+  std::int64_t global_step = 0;  ///< the last one that is known of
+  double seconds = 0;            ///< since the session began
 };
 
 struct EndEvent {
@@ -160,9 +193,10 @@ struct EndEvent {
 /// The value called `name`; nullopt if there is none.
 std::optional<double> find_value(const NamedValues& values, const std::string& name);
 
-/// One JSON object without a newline, with "event": "step", "epoch" or "end".
+/// One JSON object without a newline, with "event": "step", "epoch", "fault" or "end".
 std::string to_json(const StepEvent& event);
 std::string to_json(const EpochEvent& event);
+std::string to_json(const FaultEvent& event);
 std::string to_json(const EndEvent& event);
 
 }  // namespace millrace::trainer

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/opener.h"
 #include "pipeline/epoch_length.h"
 
 namespace millrace::trainer {
@@ -13,7 +14,34 @@ namespace {
 pipeline::PipelineOptions of_devices(pipeline::PipelineOptions options,
                                      const device::DeviceSet& devices) {
   options.split.topology.devices = static_cast<int>(devices.size());
+  // What limits a run, its devices know: the one that waits for the pipeline here lands batches.
+  options.resources.autotune.advises = false;
   return options;
+}
+
+std::string cut_text(std::string text) {
+  if (text.size() > SkippedSample::kMostText)
+    text = text.substr(0, SkippedSample::kMostText) + "...";
+  return text;
+}
+
+SkippedSample skipped_sample(const wds::FaultLedger::Entry& entry) {
+  SkippedSample one{.shard = cut_text(io::printable_url(entry.where.url)),
+                    .key = cut_text(entry.where.key),
+                    .member = cut_text(entry.where.member),
+                    .fault = std::string(error_code_name(entry.code)),
+                    .reason = cut_text(entry.message),
+                    .samples = static_cast<std::int64_t>(entry.samples)};
+  if (entry.where.offset) one.offset = static_cast<std::int64_t>(*entry.where.offset);
+  return one;
+}
+
+void take_faults(const wds::FaultLedger& ledger, InputReport& report) {
+  for (const wds::FaultLedger::Entry& entry : ledger.entries()) {
+    report.faults[std::string(error_code_name(entry.code))] +=
+        static_cast<std::int64_t>(entry.samples);
+    if (report.skips.size() < SkippedSample::kMost) report.skips.push_back(skipped_sample(entry));
+  }
 }
 
 }  // namespace
@@ -36,6 +64,7 @@ class LoaderFeed::Epoch final : public EpochFeed {
   std::string busiest_stage() const override {
     return loader_.pipeline().statistics().verdict().stage;
   }
+  std::string advice() const override { return loader_.pipeline().statistics().about_pictures(); }
   std::int64_t skipped_samples() const override {
     return static_cast<std::int64_t>(ledger()->skipped());
   }
@@ -46,13 +75,12 @@ class LoaderFeed::Epoch final : public EpochFeed {
     const Reported before =
         std::exchange(reported_, {.statistics = loader_.pipeline().statistics(), .waits = waits()});
     InputReport report{.stages = stages_since(before.statistics)};
-    report.requests = static_cast<std::int64_t>(reported_.waits.requests - before.waits.requests);
+    report.requests = static_cast<std::int64_t>(reported_.waits.batches - before.waits.batches);
     report.ready = static_cast<std::int64_t>(reported_.waits.ready - before.waits.ready);
     const auto its_ledger = ledger();
     report.emitted = static_cast<std::int64_t>(its_ledger->emitted());
-    for (const wds::FaultLedger::Entry& entry : its_ledger->entries())
-      report.faults[std::string(error_code_name(entry.code))] +=
-          static_cast<std::int64_t>(entry.samples);
+    report.filtered = static_cast<std::int64_t>(its_ledger->filtered());
+    take_faults(*its_ledger, report);
     return report;
   }
 
@@ -62,7 +90,7 @@ class LoaderFeed::Epoch final : public EpochFeed {
     device::WaitStatistics sum;
     for (std::size_t place = 0; place < loader_.size(); ++place) {
       const device::WaitStatistics one = loader_[place].waits();
-      sum.requests += one.requests;
+      sum.batches += one.batches;
       sum.ready += one.ready;
     }
     return sum;

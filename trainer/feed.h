@@ -47,6 +47,8 @@ class EpochFeed {
   /// Once the epoch has ended: what its input did since the report before, as far as it is known.
   /// Samples that were read ahead meanwhile are of the next epoch, and in this report.
   virtual InputReport report() { return {}; }
+  /// What would make the input's decoding faster, for an epoch that it limits; may be empty.
+  virtual std::string advice() const { return {}; }
 };
 
 class Feed {

@@ -84,6 +84,7 @@ std::string epoch_end_line(const EpochEvent& event, const std::string& time) {
   }
   if (event.skipped_samples > 0) line += fmt::format(", Skipped={}", event.skipped_samples);
   if (event.refetched > 0) line += fmt::format(", Refetched={}", event.refetched);
+  if (event.from_step > 1) line += fmt::format(", From Step={}", event.from_step);
   return line;
 }
 
@@ -126,6 +127,11 @@ std::string end_line(const EndEvent& event) {
                      how_it_ended(event), event.epochs, duration_text(event.seconds),
                      event.mean_rate, best_text(event), event.verdict.empty() ? "" : ", ",
                      event.verdict);
+}
+
+std::string fault_line(const FaultEvent& event) {
+  return fmt::format("Failed in epoch {}, after step {}: {}", event.epoch, event.global_step,
+                     event.message);
 }
 
 }  // namespace millrace::trainer

@@ -22,7 +22,8 @@ std::string training_line(const StepEvent& event, const std::string& time);
 std::string epoch_begin_line(std::int64_t epoch, const std::string& time);
 /// "Epoch 8 train end 18:02:10, Epoch Time=0:00:28, Replica Train Samples=39664, Reduced
 /// GlobalRate=45676.50, Train loss=0.31415, Train top1=89.20%", then Skipped= and Refetched= if
-/// they are above 0.
+/// they are above 0, and "From Step=41" if a resumed run has continued the epoch there, whose time,
+/// samples and rate are those of the rest.
 std::string epoch_end_line(const EpochEvent& event, const std::string& time);
 /// "Epoch 8 test end 18:02:14, Reduced Accuracy=88.21%, Replica Accuracy=88.30%, loss=...,
 /// Test Samples=10000, Test Time=3.2 s". With a second line if there are IoUs of single classes.
@@ -34,5 +35,7 @@ std::string class_iou_text(const NamedValues& values);
 /// The epoch's stall report: seconds per step by part, and the verdict.
 std::string stall_line(const EpochEvent& event);
 std::string end_line(const EndEvent& event);
+/// "Failed in epoch 2, after step 317: NotFinite: ...".
+std::string fault_line(const FaultEvent& event);
 
 }  // namespace millrace::trainer

@@ -13,6 +13,26 @@ void MetricsCsv::row(std::string_view event, std::int64_t epoch, const std::stri
   rows_ += fmt::format("{},{},{},{},{}\n", event, epoch, global_step_, name, value);
 }
 
+void MetricsLog::on_step(const StepEvent& event) {
+  if (unlogged_.size() == kMostUnlogged) unlogged_.pop_front();
+  unlogged_.push_back(event);
+}
+
+void MetricsLog::on_log_step(const StepEvent& event) {
+  unlogged_.clear();
+  write(to_json(event));
+}
+
+void MetricsLog::on_epoch_end(const EpochEvent& event) {
+  unlogged_.clear();
+  write(to_json(event));
+}
+
+void MetricsLog::on_fault(const FaultEvent& event) {
+  for (const StepEvent& step : unlogged_) write(to_json(step));
+  write(to_json(event));
+}
+
 void MetricsCsv::flush() {
   file_->append(rows_);
   rows_.clear();
@@ -22,7 +42,7 @@ void MetricsCsv::on_log_step(const StepEvent& event) {
   row("step", event.epoch, "loss", event.loss);
   row("step", event.epoch, "mean_loss", event.mean_loss);
   row("step", event.epoch, "lr", event.lr);
-  row("step", event.epoch, "rate", event.rate);
+  row("step", event.epoch, "rate", event.recent_rate);
   flush();
 }
 

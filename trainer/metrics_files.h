@@ -3,6 +3,9 @@
 // Threads: as Observer.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,7 +16,8 @@
 
 namespace millrace::trainer {
 
-/// metrics.jsonl, one JSON object per line: every logged step, every epoch, the end.
+/// metrics.jsonl, one JSON object per line: every logged step, every epoch, the end. Of a run that
+/// fails the fault, and before it the last steps, logged or not.
 class MetricsLog final : public Observer {
  public:
   /// Appends to `file`. Throws: Io, in on_...().
@@ -21,17 +25,23 @@ class MetricsLog final : public Observer {
   /// Appends to the file at `path`. Throws: Io, here and in on_...().
   explicit MetricsLog(const std::string& path) : MetricsLog(io::open_append_file(path)) {}
 
-  void on_log_step(const StepEvent& event) override { write(to_json(event)); }
-  void on_epoch_end(const EpochEvent& event) override { write(to_json(event)); }
+  void on_step(const StepEvent& event) override;
+  void on_log_step(const StepEvent& event) override;
+  void on_epoch_end(const EpochEvent& event) override;
   void on_fit_end(const EndEvent& event) override { write(to_json(event)); }
+  void on_fault(const FaultEvent& event) override;
 
  private:
   void write(const std::string& line) { file_->append(line + '\n'); }
 
+  static constexpr std::size_t kMostUnlogged = 32;
+
   std::unique_ptr<io::AppendFile> file_;
+  std::deque<StepEvent> unlogged_;  ///< the last ones since the last line
 };
 
 /// metrics.csv in long form, for spreadsheets and data frames: event,epoch,global_step,name,value.
+/// `rate` is samples/s of all replicas, of steps lately and of epochs.
 class MetricsCsv final : public Observer {
  public:
   /// Appends to `file`; an empty one gets a header line. Throws: Io, here and in on_...().

@@ -54,20 +54,13 @@ void MetricsReport::Series::add(double value) {
   total += value;
 }
 
-void MetricsReport::on_epoch_start(std::int64_t /*epoch*/) { epoch_begins_ = true; }
-
 void MetricsReport::on_step(const StepEvent& event) {
   const StepTimes& times = event.times;
   seconds_["StepTime"].add(times.total());
   for (const StepTimes::Part& part : StepTimes::parts())
     if (times.has(part)) seconds_[std::string(part.metric)].add(times.*part.value);
-  if (!std::exchange(epoch_begins_, false)) {
-    ++steady_.steps;
-    steady_.wait += times.wait;
-    steady_.total += times.total();
-  }
   ++steps_;
-  samples_ += static_cast<std::uint64_t>(event.samples);
+  samples_ += static_cast<std::uint64_t>(event.global_samples);
   bytes_ += static_cast<std::uint64_t>(event.bytes);
   world_ = event.world;
 }
@@ -79,10 +72,17 @@ void MetricsReport::on_epoch_end(const EpochEvent& event) {
     shape.seconds += one.seconds;
     shape.activation_bytes = std::max(shape.activation_bytes, one.activation_bytes);
   }
+  const auto steps = static_cast<double>(event.stall.steps);
+  steady_.steps += steps;
+  steady_.wait += steps * event.stall.mean_step.wait;
+  steady_.total += steps * event.stall.mean_step.total();
 }
 
 std::string MetricsReport::text() const {
   std::string text;
+  if (world_ > 1)
+    text =
+        fmt::format("Times and bytes are of rank 0 of {}, samples and warnings of all.\n", world_);
   for (const auto& [name, series] : seconds_) {
     text +=
         fmt::format("Metric: {}\n  TotalSamples: {}\n  Accumulator: {}\n  Percentiles: {}\n", name,
@@ -109,14 +109,14 @@ std::vector<std::string> MetricsReport::warnings() const {
         fmt::format("compiled {} times in {} steps: batch shape changes", compiled, steps_));
   }
   if (steady_.steps == 0) return found;
-  const double step = steady_.total / static_cast<double>(steady_.steps);
+  const double step = steady_.total / steady_.steps;
   if (step < kSmallStepSeconds) {
     found.push_back(fmt::format("a step takes {}, most of it overhead: batches are too small",
                                 time_text(step)));
   }
   const double share = steady_.total > 0.0 ? steady_.wait / steady_.total : 0.0;
-  if (share > detail::kInputBoundShare) {
-    found.push_back(fmt::format("input-bound: {:.0f} % of the time was spent waiting for batches",
+  if (share >= detail::kInputBoundShare) {
+    found.push_back(fmt::format("input-bound: {:.1f} % of the time was spent waiting for batches",
                                 100.0 * share));
   }
   return found;

@@ -5,8 +5,9 @@
 //   fit(input, options, {&report});
 //   std::cerr << report.text();
 //
-// It covers rank 0's steps, and the compilations of all replicas. Buffers: one number per step and
-// metric, the newest 65,536. Threads: as Observer; text() between its calls.
+// Its times are of rank 0's steps; compilations, samples and warnings are of all replicas. Buffers:
+// one number per step and metric, the newest 65,536. Threads: as Observer; text() between its
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,6 @@ namespace millrace::trainer {
 
 class MetricsReport final : public Observer {
  public:
-  void on_epoch_start(std::int64_t epoch) override;
   void on_step(const StepEvent& event) override;
   void on_epoch_end(const EpochEvent& event) override;
 
@@ -45,21 +45,21 @@ class MetricsReport final : public Observer {
     std::size_t activation_bytes = 0;
   };
 
-  /// The steps that warnings are based on: all but each epoch's first.
+  /// The steps that warnings are based on: all but each epoch's first, over all replicas, as the
+  /// epochs' verdicts are.
   struct Steady {
-    std::int64_t steps = 0;
-    double wait = 0;
-    double total = 0;
+    double steps = 0;
+    double wait = 0;   ///< seconds
+    double total = 0;  ///< seconds
   };
 
   std::map<std::string, Series> seconds_;
   std::map<std::string, Shape> shapes_;
   Steady steady_;
-  bool epoch_begins_ = false;
   std::uint64_t steps_ = 0;
   std::uint64_t samples_ = 0;
   std::uint64_t bytes_ = 0;
-  std::int64_t world_ = 1;
+  int world_ = 1;
 };
 
 /// The q-th percentile of `sorted`, 0 <= q <= 100, interpolated between neighbours.

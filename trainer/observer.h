@@ -12,7 +12,7 @@
 //   on_fit_end
 //
 // A part that is ended early by a fault or a stop has its start hook and no end hook; on_fit_end is
-// called after a stop, not after a fault.
+// called after a stop, on_fault after a fault.
 //
 // Threads: the hooks of steps, of evaluation steps and of checkpoints within an epoch are called on
 // rank 0's replica thread, between collectives, the rest on fit()'s. An observer that takes long
@@ -52,6 +52,8 @@ class Observer {
   /// The checkpoint at `path` is complete.
   virtual void on_checkpoint(const std::string& /*path*/) {}
   virtual void on_fit_end(const EndEvent& /*event*/) {}
+  /// The run fails. What it throws is lost: the fault itself is what fit() throws.
+  virtual void on_fault(const FaultEvent& /*event*/) {}
 };
 
 }  // namespace millrace::trainer

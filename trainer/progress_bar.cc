@@ -108,21 +108,52 @@ std::string time_left_text(double share, double seconds) {
   return ", " + duration_text(seconds * (1.0 - share) / share) + " left";
 }
 
-std::string ProgressBar::text(const StepEvent& event, std::size_t width, const std::string& left) {
+std::string ProgressBar::text(const StepEvent& event, std::size_t width, const BarNotes& notes) {
   const std::string loss = fmt::format("loss {:.4f}", event.mean_loss);
   const std::string rate = fmt::format("{:.0f}/s", event.total_rate);
+  const std::string head = notes.epochs > 0 ? fmt::format("Epoch {}/{} ", event.epoch, notes.epochs)
+                                            : fmt::format("Epoch {} ", event.epoch);
   if (event.steps_per_epoch <= 0)
-    return fmt::format("Epoch {} step {} {} lr {:.4g} {}", event.epoch, event.step, loss, event.lr,
-                       rate)
+    return fmt::format("{}step {} {} lr {:.4g} {}", head, event.step, loss, event.lr, rate)
         .substr(0, width);
   const double share = share_of(event.step, event.steps_per_epoch);
-  const std::string place =
-      fmt::format("{:3.0f} % {}/{}", 100.0 * share, event.step, event.steps_per_epoch);
-  const std::array tails = {fmt::format("{} {} lr {:.4g} {}{}", place, loss, event.lr, rate, left),
-                            fmt::format("{} {} {}{}", place, loss, rate, left),
-                            fmt::format("{} {}{}", place, rate, left),
-                            fmt::format("{} {}", place, rate)};
-  return bar_line(fmt::format("Epoch {} ", event.epoch), share, tails, width);
+  const std::string percent = fmt::format("{:3.0f} %", 100.0 * share);
+  const std::string place = fmt::format("{} {}/{}", percent, event.step, event.steps_per_epoch);
+  const std::string wait =
+      notes.wait_share ? fmt::format(", wait {:.0f} %", 100.0 * *notes.wait_share) : "";
+  const std::string times = notes.left + notes.run_left;
+  const std::array tails = {
+      fmt::format("{} {}{} lr {:.4g} {}{}{}", place, loss, notes.measure, event.lr, rate, wait,
+                  times),
+      fmt::format("{} {}{} {}{}{}", place, loss, notes.measure, rate, wait, times),
+      fmt::format("{} {} {}{}{}", place, loss, rate, wait, times),
+      fmt::format("{} {} {}{}", place, loss, rate, notes.left),
+      fmt::format("{} {} {}{}", percent, loss, rate, notes.left),
+      fmt::format("{} {}{}", place, rate, notes.left),
+      fmt::format("{} {}", place, rate)};
+  return bar_line(head, share, tails, width);
+}
+
+/// Of the run, whose later epochs are taken to be as long as those so far.
+std::string ProgressBar::run_left(double epochs_done) const {
+  const double all = static_cast<double>(epochs_) - first_place_;
+  const double done = epochs_done - first_place_;
+  if (epochs_ < 2 || done <= 0 || all <= 0) return {};
+  const double elapsed = std::chrono::duration<double>(Clock::now() - run_begin_).count();
+  const std::string left = time_left_text(done / all, elapsed);
+  return left.empty() ? left : ", run" + left.substr(1);
+}
+
+BarNotes ProgressBar::notes(const StepEvent& event) const {
+  const std::int64_t all = event.steps_per_epoch - first_step_;
+  const double share = all > 0 ? share_of(event.step - first_step_, all) : 0.0;
+  BarNotes notes{.epochs = epochs_, .left = time_left_text(share, seconds()), .measure = measure_};
+  if (event.steps_per_epoch > 0)
+    notes.run_left = run_left(static_cast<double>(event.epoch - 1) +
+                              share_of(event.step, event.steps_per_epoch));
+  const double total = times_.total();
+  if (total > 0) notes.wait_share = times_.wait / total;
+  return notes;
 }
 
 double ProgressBar::seconds() const {
@@ -154,11 +185,16 @@ void ProgressBar::on_step(const StepEvent& event) {
   if (first_step_ == 0) {
     first_step_ = event.step;
     begin_ = Clock::now();
+    times_ = {};
+  } else {
+    times_.add(event.times);
   }
-  if (!due()) return;
-  const std::int64_t all = event.steps_per_epoch - first_step_;
-  const double share = all > 0 ? share_of(event.step - first_step_, all) : 0.0;
-  show(text(event, width(), time_left_text(share, seconds())));
+  if (first_place_ < 0 && event.steps_per_epoch > 0) {
+    first_place_ =
+        static_cast<double>(event.epoch - 1) + share_of(event.step, event.steps_per_epoch);
+    run_begin_ = begin_;
+  }
+  if (due()) show(text(event, width(), notes(event)));
 }
 
 void ProgressBar::on_evaluation_start(std::int64_t /*epoch*/) {
@@ -177,7 +213,20 @@ void ProgressBar::on_evaluation_step(std::int64_t batches) {
   show(bar_line("Evaluating ", share, tails, width()));
 }
 
-void ProgressBar::on_evaluation_end(const EpochEvent& /*event*/) { clear(); }
+void ProgressBar::on_evaluation_end(const EpochEvent& event) {
+  clear();
+  const auto named = std::ranges::find_if(
+      event.val, [](const auto& one) { return one.first != "loss" && !is_class_iou(one.first); });
+  if (named != event.val.end())
+    measure_ = fmt::format(" val {} {:.3f}", named->first, named->second);
+}
+
+void ProgressBar::on_checkpoint_start(const std::string& path) {
+  show("Saving checkpoint " + path.substr(path.rfind('/') + 1));
+}
+
+void ProgressBar::on_checkpoint(const std::string& /*path*/) { clear(); }
+void ProgressBar::on_fault(const FaultEvent& /*event*/) { clear(); }
 void ProgressBar::on_train_end(const EpochEvent& /*event*/) { clear(); }
 void ProgressBar::on_epoch_end(const EpochEvent& /*event*/) { clear(); }
 

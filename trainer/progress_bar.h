@@ -60,6 +60,15 @@ std::string bar_line(std::string_view head, double share, std::span<const std::s
 /// ", 0:01:12 left" of `seconds` for the share that is done; empty where nothing can be said yet.
 std::string time_left_text(double share, double seconds);
 
+/// What the line of a step says beside the step's own numbers, as far as it is known.
+struct BarNotes {
+  std::int64_t epochs = 0;                ///< of the run
+  std::string left = {};                  ///< time_left_text() of the epoch
+  std::string run_left = {};              ///< ", run 0:12:40 left"
+  std::string measure = {};               ///< of the last evaluation: " val top1 0.892"
+  std::optional<double> wait_share = {};  ///< of the epoch's time so far
+};
+
 class ProgressBar final : public Observer {
  public:
   /// Draws on `terminal`, borrowed, if it is one.
@@ -75,6 +84,8 @@ class ProgressBar final : public Observer {
 
   /// The batches of rank 0 in an evaluation; 0: unknown.
   void expect_evaluation(std::int64_t batches) { evaluation_batches_ = batches; }
+  /// The epochs of the run; 0: unknown.
+  void expect_epochs(std::int64_t epochs) { epochs_ = epochs; }
 
   void on_fit_start() override;
   void on_epoch_start(std::int64_t epoch) override;
@@ -84,10 +95,14 @@ class ProgressBar final : public Observer {
   void on_evaluation_end(const EpochEvent& event) override;
   void on_train_end(const EpochEvent& event) override;
   void on_epoch_end(const EpochEvent& event) override;
+  void on_checkpoint_start(const std::string& path) override;
+  void on_checkpoint(const std::string& path) override;
+  void on_fault(const FaultEvent& event) override;
 
-  /// The line's text, at most `width` columns: "Epoch 3 [=====>    ]  57 % 222/391 loss 0.2676 lr
-  /// 0.1 1079/s, 0:00:12 left".
-  static std::string text(const StepEvent& event, std::size_t width, const std::string& left = {});
+  /// The line's text, at most `width` columns: "Epoch 3/40 [=====>    ]  57 % 222/391 loss 0.2676
+  /// val top1 0.892 lr 0.1 1079/s, wait 2 %, 0:00:12 left, run 0:10:31 left". What does not fit is
+  /// left out, the learning rate first.
+  static std::string text(const StepEvent& event, std::size_t width, const BarNotes& notes = {});
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -98,12 +113,19 @@ class ProgressBar final : public Observer {
   void show(const std::string& text);
   void begin(const std::string& text);
   double seconds() const;
+  BarNotes notes(const StepEvent& event) const;
+  std::string run_left(double epochs_done) const;
 
   std::optional<TerminalLine> own_;
   TerminalLine* line_ = nullptr;
   std::int64_t evaluation_batches_ = 0;
+  std::int64_t epochs_ = 0;
   std::int64_t first_step_ = 0;  ///< of what is timed: the epoch's first step in this run
+  double first_place_ = -1;      ///< in epochs, where this run begins; below 0: no step yet
+  std::string measure_;
+  StepTimes times_;  ///< of the epoch's steps but the first
   Clock::time_point begin_ = Clock::now();
+  Clock::time_point run_begin_ = Clock::now();
 };
 
 }  // namespace millrace::trainer

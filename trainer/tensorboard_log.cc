@@ -93,7 +93,8 @@ void TensorBoardLog::write_scalars(const NamedValues& values) {
 }
 
 void TensorBoardLog::on_log_step(const StepEvent& event) {
-  write_scalars({{"step/loss", event.loss}, {"step/lr", event.lr}, {"step/rate", event.rate}});
+  write_scalars(
+      {{"step/loss", event.loss}, {"step/lr", event.lr}, {"step/rate", event.recent_rate}});
 }
 
 void TensorBoardLog::on_epoch_end(const EpochEvent& event) {

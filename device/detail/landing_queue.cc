@@ -46,18 +46,19 @@ void LandingQueue::stop() {
 bool LandingQueue::next(DeviceBatch& batch) {
   batch = {};
   const Clock::time_point start = Clock::now();
+  bool is_ready = false;
   {
     MutexLock lock(mutex_);
     if (finished_) return false;
     if (fault_) std::rethrow_exception(fault_);
-    ++waits_.requests;
-    if (!items_.empty()) ++waits_.ready;
+    is_ready = !items_.empty();
   }
   const bool more = take(batch);
   MutexLock lock(mutex_);
   count_wait(start);
   if (!more) return false;
   ++waits_.batches;
+  if (is_ready) ++waits_.ready;
   last_ = batch;
   return true;
 }

@@ -21,13 +21,16 @@ using ::testing::Not;
 
 class Report : public ::testing::Test {
  protected:
-  void train(const std::string& run, const std::vector<std::string>& more = {}) const {
+  ProcessResult try_train(const std::string& run, const std::vector<std::string>& more) const {
     const std::string shards = shards_;
     std::vector<std::string> words = {"train",       shards,  "--val",        shards,
                                       "--model",     "lenet", "--batch-size", "8",
                                       "--log-steps", "2",     "--run-dir",    dir_ / run};
     words.insert(words.end(), more.begin(), more.end());
-    const ProcessResult result = millrace(words);
+    return millrace(words);
+  }
+  void train(const std::string& run, const std::vector<std::string>& more = {}) const {
+    const ProcessResult result = try_train(run, more);
     ASSERT_EQ(result.status, 0) << result.err;
   }
   ProcessResult report(std::vector<std::string> words) const {
@@ -67,6 +70,90 @@ TEST_F(Report, JoinsARunThatWasResumed) {
   train("run", {"--epochs", "4", "--resume", "auto"});
   const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
   EXPECT_EQ(page["epochs"], 4);
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("in 2 sessions"), HasSubstr(", resumed 20")));
+}
+
+// The times of both sessions, and the place in the epoch where the second one went on.
+TEST_F(Report, AddsUpTheSessionsOfARun) {
+  const std::string run =
+      folder_of("run", R"({"event":"step","global_step":1,"loss":2})"
+                       "\n"
+                       R"({"event":"end","seconds":100,"stopped_by":"signal"})"
+                       "\n"
+                       R"({"event":"step","global_step":3,"loss":1.5})"
+                       "\n"
+                       R"({"event":"epoch","epoch":1,"global_step":4,"from_step":3,"seconds":20})"
+                       "\n"
+                       R"({"event":"epoch","epoch":2,"global_step":8,"from_step":1,"seconds":30})"
+                       "\n");
+  ASSERT_EQ(report({run}).status, 0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")),
+              AllOf(HasSubstr("2 min 30 s in 2 sessions"), HasSubstr("epoch 1, from step 3"),
+                    HasSubstr("still running")));
+}
+
+TEST_F(Report, SaysWhyARunHasFailed) {
+  const ProcessResult result = try_train("run", {"--optimizer", "sgd(1e9)"});
+  ASSERT_EQ(result.status, 1) << result.err;
+  const auto page = parse_page(dir_ / "run/report.html");
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("failed"), HasSubstr("is not finite at epoch"),
+                                   Not(HasSubstr("still running"))));
+  EXPECT_THAT(page["pictures"].get<int>(), ::testing::Ge(2)) << "the steps before it";
+  EXPECT_THAT(read_file(dir_ / "run/rank-0.log"), HasSubstr("is not finite at epoch"));
+}
+
+TEST_F(Report, NamesARunThatIsTheFolderItself) {
+  ASSERT_EQ(report({folder_of("own", "") + "/."}).status, 0);
+  EXPECT_THAT(parse_page(dir_ / "page.html")["headings"][0], "own");
+}
+
+// Where checkpoints are large, saving them is most of an epoch.
+TEST_F(Report, ShowsTheTimeOfCheckpoints) {
+  const std::string run =
+      folder_of("run", R"({"event":"epoch","epoch":1,"train_seconds":10,"val_seconds":5,)"
+                       R"("save_seconds":31,"seconds":46.5})"
+                       "\n");
+  ASSERT_EQ(report({run}).status, 0);
+  EXPECT_THAT(read_file(dir_ / "page.html"), AllOf(HasSubstr("title=\"checkpoints: 31.0 s\""),
+                                                   HasSubstr("title=\"the rest: 500.0 ms\"")));
+}
+
+TEST_F(Report, SaysWhatLimitedTheWholeRun) {
+  const auto epoch = [](int number, double wait, const std::string& verdict) {
+    return nlohmann::json{{"event", "epoch"},       {"epoch", number},    {"global_step", number},
+                          {"train_seconds", 100.0}, {"wait_share", wait}, {"verdict", verdict}}
+               .dump() +
+           "\n";
+  };
+  const std::string run = folder_of("run", epoch(1, 0.5, "input-bound by decode (waits 50.0 %)") +
+                                               epoch(2, 0.1, "input-bound by decode (waits 10 %)") +
+                                               epoch(3, 0.0, "compute-bound (waits 0.0 %)"));
+  ASSERT_EQ(report({run}).status, 0);
+  EXPECT_THAT(
+      text_of(parse_page(dir_ / "page.html")),
+      AllOf(HasSubstr("(2 of 3 epochs) was input-bound by decode. Of 5 min 00 s of training, "
+                      "1 min 00 s (20.0 %) were spent waiting for batches, most in epoch 1: "
+                      "50.0 %."),
+            HasSubstr("--threads")));
+}
+
+// What options leave out of the index is not missing.
+TEST_F(Report, BalancesWhatOptionsTakeOfTheIndex) {
+  const auto row = [&](const std::string& name, const std::vector<std::string>& more) {
+    train(name, more);
+    const auto page = parse_page(dir_ / (name + "/report.html"), dir_ / (name + "/metrics.jsonl"));
+    return page["rows"].dump();
+  };
+  ASSERT_EQ(millrace({"index", shards_}).status, 0);
+  const std::string taken = row("taken", {"--take", "40", "--val-take", "10"});
+  EXPECT_THAT(taken,
+              HasSubstr(R"(["epoch 1","40","0","none","0","24 left out","64","✓ all of them")"));
+  EXPECT_THAT(taken, HasSubstr(R"(["epoch 1","10","0","64","✓ all of them"])"));
+  EXPECT_THAT(row("twice", {"--repeat", "2"}),
+              HasSubstr(R"(["epoch 1","128","0","none","0","64 more","64","✓ all of them")"));
+  EXPECT_THAT(row("cut", {"--limit-train-batches", "3"}),
+              HasSubstr(R"(["epoch 1","24","0","none","0","0","64","40 not used")"));
+  EXPECT_THAT(row("some", {"--where", "cls in [1,3]"}), HasSubstr("✓ all of them"));
 }
 
 TEST_F(Report, LaysRunsOverEachOther) {
@@ -88,6 +175,18 @@ TEST_F(Report, CountsWhatFaultsHaveCost) {
   train("run", {"--on-fault", "skip", "--classes", "10"});
   const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
   EXPECT_THAT(page["rows"].dump(), HasSubstr(R"(["epoch 1","63","1","1 )"));
+  EXPECT_THAT(page["headings"].dump() + text_of(page), HasSubstr("Skipped samples"));
+  const std::string metrics = read_file(dir_ / "run/metrics.jsonl");
+  EXPECT_THAT(metrics, HasSubstr(R"("skips":[{"shard":")" + (dir_ / "set-000000.tar")));
+  const std::size_t begin = metrics.rfind("{\"event\":\"epoch\"");
+  const auto epoch =
+      nlohmann::json::parse(metrics.substr(begin, metrics.find('\n', begin) - begin));
+  const auto& skips = epoch["input"]["skips"];
+  ASSERT_EQ(skips.size(), 1U);
+  const std::string key = skips[0]["key"];
+  EXPECT_FALSE(key.empty());
+  EXPECT_FALSE(skips[0]["reason"].get<std::string>().empty());
+  EXPECT_THAT(page["rows"].dump(), HasSubstr("\"" + key + "\""));
 }
 
 TEST_F(Report, EscapesWhatComesFromOutside) {

@@ -81,6 +81,15 @@ TEST_F(TraceRun, OfSomeStepsHasNoOther) {
   EXPECT_EQ(trace["spans"]["backward"], 3);
 }
 
+TEST_F(TraceRun, SaysThatItsStepsWereNotReached) {
+  const ProcessResult result = train(
+      make_set(dir_, 16, 16), {"--model", "lenet", "--batch-size", "8", "--trace", dir_ / "t.json",
+                               "--trace-steps", "500:600", "--limit-val-batches", "1"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("--limit-val-batches has no effect without --val"));
+  EXPECT_THAT(result.err, HasSubstr("--trace-steps 500:600: the run ended after step "));
+}
+
 TEST_F(TraceRun, NamesLayersWhereAskedTo) {
   const auto trace = this->trace(make_set(dir_, 16, 16),
                                  {"--model", "lenet", "--batch-size", "8", "--trace-layers"});

@@ -23,6 +23,7 @@
 #include "tests/trainer/fused_backend.h"
 #include "trainer/checkpoint.h"
 #include "trainer/cluster.h"
+#include "trainer/detail/loop/epoch_report.h"
 #include "trainer/evaluate.h"
 #include "trainer/fit.h"
 #include "trainer/loss/info_nce.h"
@@ -1070,6 +1071,38 @@ TEST(PredictCluster, EverySampleComesOnceToProcess0) {
     }));
     EXPECT_EQ(101U, keys.size()) << name_of(layout);
   }
+}
+
+// Two processes' inputs differ, and what limits is where the devices wait.
+TEST(EpochReport, SumsTheInputsOfAllProcesses) {
+  detail::ProcessReport all;
+  on_processes({2, 1}, [&](StoppableCluster& cluster) {
+    const bool is_first = cluster.topology().process == 0;
+    detail::Processes processes(&cluster, 1);
+    const auto gathered = detail::gather_reports(
+        processes,
+        {.times = {{.all = {.wait = is_first ? 2.0 : 1.0}, .first = {}}},
+         .busiest_stage = is_first ? "decode" : "read",
+         .input = {.stages = {{.name = "read", .samples = 10, .busy = 0.5, .threads = 2}},
+                   .requests = 5,
+                   .ready = is_first ? 1 : 3,
+                   .filtered = 7,
+                   .faults = {{"Corrupt", 1}},
+                   .skips = {{.key = is_first ? "a\xff" : "b", .offset = 512}}}});
+    if (is_first) all = gathered;
+  });
+  EXPECT_EQ(all.busiest_stage, "decode");
+  ASSERT_EQ(all.input.stages.size(), 1U);
+  EXPECT_EQ(all.input.stages[0].samples, 20);
+  EXPECT_EQ(all.input.stages[0].threads, 4);
+  EXPECT_DOUBLE_EQ(all.input.stages[0].busy, 1.0);
+  EXPECT_EQ(all.input.requests, 10);
+  EXPECT_EQ(all.input.ready, 4);
+  EXPECT_EQ(all.input.filtered, 14);
+  EXPECT_EQ(all.input.faults.at("Corrupt"), 2);
+  ASSERT_EQ(all.input.skips.size(), 2U);
+  EXPECT_EQ(all.input.skips[0].key, "a\xEF\xBF\xBD");
+  EXPECT_EQ(all.input.skips[1].offset, 512);
 }
 
 }  // namespace

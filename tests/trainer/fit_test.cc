@@ -21,6 +21,7 @@ namespace millrace::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using testing::expect_one_curve;
 using ::testing::HasSubstr;
 using testing::LinearRun;
@@ -387,6 +388,11 @@ TEST(Fit, ALossThatIsNotFiniteStopsAndIsNotSaved) {
     EXPECT_THAT(error.message(), HasSubstr("not finite at epoch 1, step 3"));
   }
   EXPECT_FALSE(fs::exists(folder / "run/checkpoints/last"));
+  EXPECT_THAT(testing::read_file(folder / "run/metrics.jsonl"),
+              AllOf(HasSubstr(R"("event":"step","epoch":1,"step":2)"),
+                    HasSubstr(R"("event":"fault","fault":"NotFinite")")));
+  EXPECT_THAT(testing::read_file(folder / "run/rank-0.log"),
+              HasSubstr("Failed in epoch 1, after step 3: NotFinite"));
 }
 
 TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {

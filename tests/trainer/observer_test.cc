@@ -61,6 +61,7 @@ class Diary final : public Observer {
   }
   void on_checkpoint(const std::string& path) override { calls.push_back(at("checkpoint", path)); }
   void on_fit_end(const EndEvent& /*event*/) override { calls.emplace_back("fit end"); }
+  void on_fault(const FaultEvent& event) override { calls.push_back(at("fault", event.epoch)); }
 
   std::vector<std::string> calls;
   std::vector<double> measured;
@@ -117,14 +118,17 @@ TEST(Observer, IsCalledAtTheUsualPlacesInOrder) {
                                              "epoch end 1",
                                              "fit end"}));
   ASSERT_EQ(2U, diary.measured.size());
-  EXPECT_EQ(*find_value(result.epochs[0].val, "loss"), diary.measured[1]);
+  const EpochEvent& epoch = result.epochs[0];
+  EXPECT_EQ(*find_value(epoch.val, "loss"), diary.measured[1]);
+  EXPECT_GT(epoch.save_seconds, 0);
+  EXPECT_GE(epoch.seconds, epoch.train_seconds + epoch.val_seconds + epoch.save_seconds);
 }
 
 TEST(Observer, AFailedStepHasAStartAndNoEnd) {
   Diary diary;
   EXPECT_THROW(run(diary, {}, kObservedClasses), Error);
-  EXPECT_THAT(diary.calls,
-              ElementsAre("fit start", "epoch start 1", "step start 1", "step 1", "step start 2"));
+  EXPECT_THAT(diary.calls, ElementsAre("fit start", "epoch start 1", "step start 1", "step 1",
+                                       "step start 2", "fault 1"));
 }
 
 }  // namespace

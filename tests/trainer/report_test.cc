@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "io/append_file.h"
@@ -213,14 +214,69 @@ TEST(ProgressBar, ShowsTheRateOfAllDevicesAndTheTimeLeft) {
   const std::string left = time_left_text(222.0 / 391.0, 16.0);
   EXPECT_EQ(", 0:00:12 left", left);
   EXPECT_EQ("", time_left_text(0.0, 16.0));
-  const std::string wide = ProgressBar::text(event, 99, left);
+  const std::string wide = ProgressBar::text(event, 99, {.left = left});
   EXPECT_THAT(wide, HasSubstr("57 % 222/391 loss 0.2676 lr 0.1 998/s, 0:00:12 left"));
   for (const std::size_t width : {79U, 59U, 39U}) {
-    const std::string line = ProgressBar::text(event, width, left);
+    const std::string line = ProgressBar::text(event, width, {.left = left});
     EXPECT_LE(line.size(), width);
     EXPECT_THAT(line, HasSubstr("998/s"));
     EXPECT_EQ(line.ends_with("0:00:12 left"), width > 40) << line;
+    EXPECT_EQ(line.find("loss 0.2676") != std::string::npos, width > 40) << line;
   }
+}
+
+TEST(ProgressBar, SaysOfTheRunWhatFits) {
+  const StepEvent event{.epoch = 3,
+                        .step = 222,
+                        .steps_per_epoch = 391,
+                        .mean_loss = 0.2676,
+                        .lr = 0.1,
+                        .total_rate = 998.0};
+  const BarNotes notes{.epochs = 40,
+                       .left = ", 0:00:12 left",
+                       .run_left = ", run 0:10:31 left",
+                       .measure = " val top1 0.892",
+                       .wait_share = 0.021};
+  EXPECT_THAT(ProgressBar::text(event, 199, notes),
+              ::testing::AllOf(StartsWith("Epoch 3/40 [==="),
+                               ::testing::EndsWith("57 % 222/391 loss 0.2676 val top1 0.892 lr 0.1 "
+                                                   "998/s, wait 2 %, 0:00:12 left, run 0:10:31 "
+                                                   "left")));
+  for (const std::size_t width : {199U, 99U, 79U, 59U, 39U, 9U})
+    EXPECT_LE(ProgressBar::text(event, width, notes).size(), width);
+}
+
+TEST(MetricsLog, TellsOfAFaultAfterTheLastStepsBeforeIt) {
+  const testing::TempDir folder;
+  {
+    MetricsLog log(folder / "m.jsonl");
+    log.on_step({.global_step = 20});
+    log.on_log_step({.global_step = 20});
+    log.on_step({.global_step = 21, .loss = 1e9});
+    log.on_fault({.fault = "NotFinite", .message = "the loss", .epoch = 2, .global_step = 22});
+  }
+  const std::string text = testing::read_file(folder / "m.jsonl");
+  EXPECT_THAT(text,
+              ::testing::EndsWith(R"("event":"fault","fault":"NotFinite","message":"the loss",)"
+                                  R"("epoch":2,"global_step":22,"seconds":0.0})"
+                                  "\n"));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3) << "step 20 once, then step 21";
+  EXPECT_THAT(text, HasSubstr(R"("global_step":21,"loss":1000000000.0)"));
+}
+
+TEST(Events, ASkippedSampleHasItsPlace) {
+  EpochEvent event;
+  event.input.skips.push_back({.shard = "a.tar",
+                               .key = "0\xff",
+                               .member = "0.png",
+                               .offset = 512,
+                               .fault = "Corrupt",
+                               .reason = "no PNG"});
+  EXPECT_THAT(to_json(event),
+              HasSubstr(R"("skips":[{"shard":"a.tar","key":"0)"
+                        "\xEF\xBF\xBD"
+                        R"(","member":"0.png","offset":512,"fault":"Corrupt","reason":"no PNG",)"
+                        R"("samples":1}])"));
 }
 
 // Reads an event file with Python's standard library only: frames, checksums, scalars.
@@ -267,7 +323,7 @@ TEST(TensorBoardLog, IsReadByAnIndependentParser) {
   const std::string path = folder / TensorBoardLog::new_name();
   TensorBoardLog log(io::open_append_file(path));
   log.on_step({.global_step = 300});
-  log.on_log_step({.global_step = 300, .loss = 0.5, .lr = 0.25, .rate = 1024});
+  log.on_log_step({.global_step = 300, .loss = 0.5, .lr = 0.25, .rate = 1024, .recent_rate = 2048});
   EpochEvent epoch;
   epoch.global_step = 301;
   epoch.val = {{"top1", 0.75}};
@@ -277,14 +333,19 @@ TEST(TensorBoardLog, IsReadByAnIndependentParser) {
       "/usr/bin/python3 " + (folder / "reader.py") + " " + path + " > " + (folder / "out");
   ASSERT_EQ(0, std::system(command.c_str()));
   const std::string out = testing::read_file(folder / "out");
-  EXPECT_THAT(out, StartsWith("brain.Event:2\n300 step/loss 0.5\n300 step/lr 0.25\n"));
+  EXPECT_THAT(out, StartsWith("brain.Event:2\n300 step/loss 0.5\n300 step/lr 0.25\n"
+                              "300 step/rate 2048.0\n"))
+      << "of all devices, as epoch/rate";
   EXPECT_THAT(out, HasSubstr("301 val/top1 0.75")) << "the epoch's last, with a step or without";
 }
 
 TEST(MetricsReport, HasPercentilesCompilationsAndWarnings) {
   MetricsReport report;
   for (int i = 1; i <= 101; ++i) {
-    report.on_step({.times = {.wait = 1.0, .forward = static_cast<double>(i - 1)}, .samples = 2});
+    report.on_step({.world = 2,
+                    .times = {.wait = 1.0, .forward = static_cast<double>(i - 1)},
+                    .samples = 1,
+                    .global_samples = 2});
   }
   EpochEvent epoch;
   for (const char* shape : {"8 x m", "7 x m", "6 x m"}) {
@@ -292,19 +353,35 @@ TEST(MetricsReport, HasPercentilesCompilationsAndWarnings) {
   }
   report.on_epoch_end(epoch);
   const std::string text = report.text();
+  EXPECT_THAT(text, StartsWith("Times and bytes are of rank 0 of 2"));
   EXPECT_THAT(text, HasSubstr("Metric: ForwardTime\n  TotalSamples: 101"));
   EXPECT_THAT(text, HasSubstr("1%=1.000s; 5%=5.000s; 10%=10.000s; 20%=20.000s; 50%=50.000s"));
   EXPECT_THAT(text, HasSubstr("compiled 3 times in 101 steps: batch shape changes"));
   EXPECT_THAT(text, HasSubstr("Counter: Samples\n  Value: 202"));
 }
 
-/// The warnings of an epoch of ten steps like `step`, its first one like `first`.
+/// The warnings of an epoch of ten steps like `step`, its first one like `first`, on every replica.
 std::vector<std::string> warnings_of(const StepTimes& first, const StepTimes& step) {
   MetricsReport report;
-  report.on_epoch_start(1);
-  report.on_step({.times = first, .samples = 2});
-  for (int i = 1; i < 10; ++i) report.on_step({.times = step, .samples = 2});
+  StepTimes all = first;
+  all.add(step, 9);
+  EpochEvent epoch;
+  epoch.stall = detail::make_stall_report({{.all = all, .first = first}}, 10, "decode");
+  report.on_epoch_end(epoch);
   return report.warnings();
+}
+
+TEST(MetricsReport, WarnsAsTheVerdictDoes) {
+  const auto ten = [](double wait) {
+    return detail::ReplicaTimes{.all = {.wait = wait, .forward = 10 - wait}, .first = {}};
+  };
+  MetricsReport report;
+  report.on_step({.world = 2, .times = {.wait = 0.9, .forward = 0.1}});
+  EpochEvent epoch;
+  epoch.stall = detail::make_stall_report({ten(0.9), ten(0.01)}, 11, "decode");
+  report.on_epoch_end(epoch);
+  EXPECT_THAT(epoch.stall.verdict, StartsWith("compute-bound (waits 4."));
+  EXPECT_THAT(report.warnings(), ::testing::IsEmpty()) << "rank 0 alone waits 9 %";
 }
 
 TEST(MetricsReport, WarnsOfInputBoundStepsAndOfSmallBatches) {
@@ -314,7 +391,7 @@ TEST(MetricsReport, WarnsOfInputBoundStepsAndOfSmallBatches) {
       << "the input's start";
   EXPECT_THAT(
       warnings_of(good, {.wait = 0.3, .forward = 0.1}),
-      ::testing::ElementsAre("input-bound: 75 % of the time was spent waiting for batches"));
+      ::testing::ElementsAre("input-bound: 75.0 % of the time was spent waiting for batches"));
   EXPECT_THAT(warnings_of(good, {.forward = 0.0005}),
               ::testing::ElementsAre("a step takes 500.000us, most of it overhead: batches are "
                                      "too small"));
@@ -325,11 +402,12 @@ TEST(MetricsCsv, KeepsItsHeaderOverARestart) {
   for (int run = 0; run < 2; ++run) {
     MetricsCsv csv(folder / "m.csv");
     csv.on_step({.global_step = 5});
-    csv.on_log_step({.epoch = 1, .loss = 0.5, .lr = 0.25, .rate = 2});
+    csv.on_log_step({.epoch = 1, .loss = 0.5, .lr = 0.25, .rate = 2, .recent_rate = 4});
   }
   const std::string text = testing::read_file(folder / "m.csv");
   EXPECT_THAT(text, StartsWith("event,epoch,global_step,name,value\nstep,1,5,loss,0.5\n"));
   EXPECT_EQ(text.find("event"), text.rfind("event")) << "one header";
+  EXPECT_THAT(text, HasSubstr("step,1,5,rate,4\n")) << "of all devices";
 }
 
 // As of a run that was stopped in an evaluation, and resumed.

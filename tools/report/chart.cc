@@ -47,7 +47,8 @@ struct Axis {
   double to = 1;
   double step = 1;
 
-  Axis(Range range, int steps) {
+  /// `is_tight`: it ends where the values do.
+  Axis(Range range, int steps, bool is_tight) {
     if (range.size() <= std::abs(range.most) * 1e-9) {
       const double around = range.most == 0 ? 1 : 0.1 * std::abs(range.most);
       range.add(range.least - around);
@@ -55,7 +56,7 @@ struct Axis {
     }
     step = nice_step(range.size(), steps);
     from = std::floor(range.least / step) * step;
-    to = std::ceil(range.most / step) * step;
+    to = is_tight ? range.most : std::ceil(range.most / step) * step;
   }
   /// 0 to 1.
   double place(double value) const { return (value - from) / (to - from); }
@@ -87,13 +88,14 @@ Points thinned(const Points& points, const Axis& x) {
 class CurvesSvg {
  public:
   explicit CurvesSvg(const Chart& chart)
-      : chart_(chart), x_(range_of(chart, true), 5), y_(range_of(chart, false), 4) {}
+      : chart_(chart), x_(range_of(chart, true), 5, true), y_(range_of(chart, false), 4, false) {}
 
   std::string text() const {
     std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
                                   kWidth, kHeight, escaped(description()));
     for (double y = y_.from; y <= y_.to + y_.step / 2; y += y_.step) svg += row(y);
-    for (double x = x_.from; x <= x_.to + x_.step / 2; x += x_.step) svg += column(x);
+    for (double x = x_.from; x <= x_.to + x_.step / 1e6; x += x_.step) svg += column(x);
+    svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{}\">step</text>", 6, kHeight - 12);
     for (const Curve& curve : chart_.curves) svg += line(curve);
     return svg + "</svg>";
   }
@@ -115,7 +117,18 @@ class CurvesSvg {
     return fmt::format(
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
         "<text class=\"tick\" x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>",
-        kLeft, kWidth - kRight, down(y), kLeft - 7, down(y) + 4, escaped(chart_.text(shown)));
+        kLeft, kWidth - kRight, down(y), kLeft - 7, down(y) + 4, escaped(tick(shown)));
+  }
+  /// The ticks of an axis have as many decimals each.
+  std::string tick(double y) const {
+    const bool is_percent = chart_.text == html::percent;
+    const double scale = is_percent ? 100 : 1;
+    const double largest = scale * std::max(std::abs(y_.from), std::abs(y_.to));
+    const double step = scale * y_.step;
+    const bool is_plain = is_percent || chart_.text == html::number;
+    if (!is_plain || largest >= 1e4 || step < 1e-4) return chart_.text(y);
+    const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
+    return fmt::format("{:.{}f}{}", scale * y, decimals, is_percent ? " %" : "");
   }
   std::string column(double x) const {
     return fmt::format(

@@ -52,6 +52,7 @@ std::string number(double value) {
   constexpr std::array<std::pair<double, const char*>, 3> kUnits = {
       {{1e9, "G"}, {1e6, "M"}, {1e4, "k"}}};
   const double size = std::abs(value);
+  if (size >= 1e12) return fmt::format("{:.3g}", value);
   for (const auto& [from, unit] : kUnits)
     if (size >= from) return fmt::format("{:.3g}{}", value / (from == 1e4 ? 1e3 : from), unit);
   return size < 1e-3 ? fmt::format("{:.3g}", value) : fmt::format("{:.4g}", value);

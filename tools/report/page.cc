@@ -12,6 +12,7 @@
 #include "io/base/text.h"
 #include "tools/report/chart.h"
 #include "tools/report/html.h"
+#include "tools/report/parts.h"
 #include "tools/report/style.h"
 
 namespace millrace::tools {
@@ -21,33 +22,6 @@ using html::escaped;
 using html::section;
 using html::tile;
 using Points = std::vector<std::pair<double, double>>;
-
-struct StepPart {
-  const char* name;
-  const char* said;
-  int colour;
-};
-/// Those of a step that is composed, and of one that is a program of its devices.
-constexpr std::array<StepPart, 8> kStepParts = {{{"wait", "wait for batches and their landing", 1},
-                                                 {"land", "copies to the devices", 3},
-                                                 {"device", "step on the devices", 0},
-                                                 {"forward", "forward", 0},
-                                                 {"backward", "backward", 4},
-                                                 {"reduce", "reduce", 2},
-                                                 {"peer_wait", "wait for slower replicas", 5},
-                                                 {"update", "update", 3}}};
-
-const RecordJson& member(const RecordJson& json, const char* name) {
-  static const RecordJson kNone;
-  if (!json.is_object()) return kNone;
-  const auto found = json.find(name);
-  return found == json.end() ? kNone : *found;
-}
-
-std::string json_value_text(const RecordJson& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, RecordJson::error_handler_t::replace);
-}
 
 std::string pairs(const std::vector<std::pair<std::string, std::string>>& rows) {
   std::string text = "<dl class=\"pairs\">";
@@ -66,10 +40,21 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const RecordJson& obje
 // ---- the head
 
 std::string run_state(const RunRecord& run) {
+  if (!run.fault.is_null()) return "<span class=\"state bad\">failed</span>";
   if (run.end.is_null()) return "<span class=\"state\">not ended, or still running</span>";
   const std::string by = text_in(run.end, "stopped_by");
   if (by.empty()) return "<span class=\"state good\">all epochs done</span>";
   return fmt::format("<span class=\"state\">stopped by {}</span>", escaped(by));
+}
+
+/// Why a run has failed; empty if it has not.
+std::string run_failure(const RunRecord& run) {
+  if (run.fault.is_null()) return {};
+  return fmt::format(
+      "<div class=\"verdict\"><p><b>Failed in epoch {:.0f}, after step {:.0f} of the run.</b></p>"
+      "<p>{}</p></div>\n",
+      number_in(run.fault, "epoch").value_or(0), number_in(run.fault, "global_step").value_or(0),
+      escaped(text_in(run.fault, "message")));
 }
 
 /// What is a share is said in percent.
@@ -81,11 +66,21 @@ std::string measure_text(const std::string& name, double value) {
   return is_share(name) ? html::percent(value) : html::number(value);
 }
 
-/// Seconds, of the epochs alone where the run has not ended.
-double run_seconds(const RunRecord& run) {
-  double sum = 0;
-  for (const RunEvent& epoch : run.epochs) sum += number_in(epoch.values, "seconds").value_or(0);
-  return std::max(sum, number_in(run.end, "seconds").value_or(0));
+/// The least value of an epoch's, and that epoch; nullopt if there is none.
+std::optional<std::pair<double, double>> least_of(const RunRecord& run, const std::string& name) {
+  std::optional<std::pair<double, double>> least;
+  for (const RunEvent& epoch : run.epochs) {
+    const auto value = number_in(epoch.values, name);
+    if (value && (!least || *value < least->first))
+      least = {*value, number_in(epoch.values, "epoch").value_or(0)};
+  }
+  return least;
+}
+
+/// "12.3 s", "12.3 s in 2 sessions".
+std::string run_time_text(const RunRecord& run) {
+  const std::string time = html::duration(run.seconds);
+  return run.sessions > 1 ? fmt::format("{} in {} sessions", time, run.sessions) : time;
 }
 
 std::string tiles(const RunRecord& run) {
@@ -94,23 +89,34 @@ std::string tiles(const RunRecord& run) {
   if (const auto best = number_in(run.end, "best"))
     all += tile("best " + monitor, measure_text(monitor, *best),
                 fmt::format("epoch {:.0f}", number_in(run.end, "best_epoch").value_or(0)));
-  if (const auto loss = run.last("val_loss")) all += tile("val loss", html::number(*loss), "last");
+  if (const auto loss = run.last("val_loss")) {
+    const auto least = least_of(run, "val_loss");
+    all += tile(
+        "val loss", html::number(*loss),
+        fmt::format("last; best {} in epoch {:.0f}", html::number(least->first), least->second));
+  }
   if (const auto loss = run.last("train_loss"))
     all += tile("train loss", html::number(*loss), "mean of the last epoch");
   if (const auto rate = run.last("rate"))
     all += tile("samples/s", html::number(*rate), "all devices, last epoch");
   if (const auto wait = run.last("wait_share"))
     all += tile("waiting for input", html::percent(*wait), "of the devices' time");
-  all += tile("epochs", std::to_string(run.epochs.size()), html::duration(run_seconds(run)));
+  all += tile("epochs", std::to_string(run.epochs.size()), run_time_text(run));
   return all + "</dl>\n";
 }
 
 std::string verdict(const RunRecord& run) {
-  if (run.epochs.empty()) return {};
-  const Advice advice = advice_of(run.epochs.back().values);
+  const Advice advice = advice_of(run);
   if (advice.verdict.empty()) return {};
   return fmt::format("<div class=\"verdict\"><p><b>{}</b></p><p>{}</p></div>\n",
                      escaped(advice.verdict), escaped(advice.what_to_do));
+}
+
+/// ", resumed 2026-11-28 12:00:00 UTC": the last time.
+std::string resumed_text(const RunRecord& run) {
+  const RecordJson& times = member(run.start, "resumed");
+  if (!times.is_array() || times.empty()) return {};
+  return ", resumed " + json_value_text(times.back());
 }
 
 std::string head(const std::vector<RunRecord>& runs, const std::string& navigation) {
@@ -122,8 +128,9 @@ std::string head(const std::vector<RunRecord>& runs, const std::string& navigati
     const std::string began = text_in(run.start, "started");
     text += fmt::format("<{0}>{1}{2}</{0}>\n<p class=\"soft\">{3}</p>\n{4}{5}", level,
                         escaped(run.name), run_state(run),
-                        escaped(model + (model.empty() || began.empty() ? "" : ", begun ") + began),
-                        tiles(run), verdict(run));
+                        escaped(model + (model.empty() || began.empty() ? "" : ", begun ") + began +
+                                resumed_text(run)),
+                        tiles(run), run_failure(run) + verdict(run));
   }
   return text + navigation + "</header>\n";
 }
@@ -170,6 +177,14 @@ struct NamedCurves {
   }
 };
 
+/// Lately, so that a pause within an epoch is seen; of earlier versions since the epoch began.
+std::string step_rate_of(const std::vector<RunRecord>& runs) {
+  const bool has_recent = std::ranges::all_of(runs, [](const RunRecord& run) {
+    return run.steps.empty() || run.steps.back().values.contains("recent_rate");
+  });
+  return has_recent ? "recent_rate" : "total_rate";
+}
+
 /// The measures that any run has, in their order, without those of single classes.
 std::vector<std::string> measures_of(const std::vector<RunRecord>& runs) {
   std::vector<std::string> names;
@@ -200,7 +215,7 @@ std::string curves(const std::vector<RunRecord>& runs) {
                              .curves = of("", "train_" + name, "val_" + name)});
   charts += curves_figure({.title = "Samples/s of all devices",
                            .text = html::number,
-                           .curves = of("total_rate", "rate", ""),
+                           .curves = of(step_rate_of(runs), "rate", ""),
                            .from_zero = true});
   charts += curves_figure({.title = "Learning rate",
                            .text = html::number,
@@ -213,94 +228,6 @@ std::string curves(const std::vector<RunRecord>& runs) {
   if (charts.empty()) charts = "<p>There is no step or epoch to draw yet.</p>";
   return section("curves", "Curves over the run's steps",
                  "<div class=\"charts\">\n" + charts + "</div>\n");
-}
-
-// ---- time
-
-std::vector<BarPart> step_parts(const RecordJson& seconds) {
-  std::vector<BarPart> parts;
-  for (const StepPart& part : kStepParts)
-    parts.push_back(
-        {part.said, std::max(0.0, number_in(seconds, part.name).value_or(0)), part.colour});
-  return parts;
-}
-
-std::string step_end(const std::vector<BarPart>& parts) {
-  double sum = 0;
-  for (const BarPart& part : parts) sum += part.value;
-  return html::duration(sum) + "/step";
-}
-
-/// At most so many of a long list, evenly, the last one among them.
-template <typename T>
-std::vector<const T*> some_of(const std::vector<T>& all, std::size_t most) {
-  std::vector<const T*> some;
-  const std::size_t count = std::min(all.size(), most);
-  for (std::size_t i = 0; i < count; ++i)
-    some.push_back(&all[count == 1 ? all.size() - 1 : i * (all.size() - 1) / (count - 1)]);
-  return some;
-}
-
-std::string epoch_name(const RunEvent& epoch) {
-  return fmt::format("epoch {:.0f}", number_in(epoch.values, "epoch").value_or(0));
-}
-
-std::string step_bars(const RunRecord& run) {
-  std::vector<Bar> rows;
-  for (const RunEvent* epoch : some_of(run.epochs, 16)) {
-    const auto parts = step_parts(member(epoch->values, "step_seconds"));
-    rows.push_back({.label = epoch_name(*epoch), .parts = parts, .end = step_end(parts)});
-  }
-  return bars(rows, html::duration, true);
-}
-
-std::string epoch_bars(const RunRecord& run) {
-  std::vector<Bar> rows;
-  for (const RunEvent* epoch : some_of(run.epochs, 16)) {
-    const double train = number_in(epoch->values, "train_seconds").value_or(0);
-    const double val = number_in(epoch->values, "val_seconds").value_or(0);
-    const double all = number_in(epoch->values, "seconds").value_or(train + val);
-    rows.push_back({.label = epoch_name(*epoch),
-                    .parts = {{"training", train, 0},
-                              {"evaluation", val, 2},
-                              {"checkpoints and the rest", std::max(0.0, all - train - val), 7}},
-                    .end = html::duration(all)});
-  }
-  return bars(rows, html::duration, false);
-}
-
-std::string device_bars(const RunRecord& run) {
-  const RecordJson& by_rank = member(run.epochs.back().values, "step_seconds_by_rank");
-  if (!by_rank.is_array() || by_rank.size() < 2) return {};
-  const auto processes =
-      static_cast<std::size_t>(std::clamp(number_in(run.start, "processes").value_or(1), 1.0, 1e6));
-  const std::size_t devices = std::max<std::size_t>(1, by_rank.size() / processes);
-  constexpr std::size_t kMost = 32;
-  std::vector<Bar> rows;
-  for (std::size_t rank = 0; rank < std::min(by_rank.size(), kMost); ++rank) {
-    const auto parts = step_parts(by_rank[rank]);
-    std::string name = fmt::format("rank {}", rank);
-    if (processes > 1) name += fmt::format(" (process {})", rank / devices);
-    rows.push_back({.label = name, .parts = parts, .end = step_end(parts)});
-  }
-  return "<h3>Of each device, in the last epoch</h3>\n" + bars(rows, html::duration, true);
-}
-
-/// Whether any epoch's steps have this part.
-bool takes_time(const RunRecord& run, const char* part) {
-  return std::ranges::any_of(run.epochs, [&](const RunEvent& epoch) {
-    return number_in(member(epoch.values, "step_seconds"), part).value_or(0) > 0;
-  });
-}
-
-std::string time_of(const RunRecord& run) {
-  std::vector<std::pair<std::string, int>> names;
-  for (const StepPart& part : kStepParts)
-    if (takes_time(run, part.name)) names.emplace_back(part.said, part.colour);
-  return legend(names) + "<h3>Of a step, by epoch</h3>\n" + step_bars(run) + device_bars(run) +
-         "<h3>Of an epoch</h3>\n" +
-         legend({{"training", 0}, {"evaluation", 2}, {"checkpoints and the rest", 7}}) +
-         epoch_bars(run);
 }
 
 // ---- the input
@@ -336,7 +263,7 @@ std::vector<std::pair<std::string, RecordJson>> stages_of(const RunRecord& run) 
 std::string stage_table(const RunRecord& run) {
   const auto stages = stages_of(run);
   if (stages.empty()) return "<p>The run did not record its stages.</p>\n";
-  const double seconds = std::max(1e-9, run_seconds(run));
+  const double seconds = std::max(1e-9, train_seconds(run));
   std::vector<Bar> rows;
   std::vector<std::vector<std::string>> cells;
   for (const auto& [name, stage] : stages) {
@@ -352,9 +279,13 @@ std::string stage_table(const RunRecord& run) {
                      html::number(number_in(stage, "threads").value_or(1))});
   }
   return bars(rows, html::percent, true) +
-         html::table(
-             {{"stage"}, {"samples", true}, {"samples/s", true}, {"rate", true}, {"threads", true}},
-             cells);
+         html::table({{"stage"},
+                      {"samples", true},
+                      {"samples/s", true},
+                      {"bytes/s", true},
+                      {"threads", true}},
+                     cells) +
+         "<p class=\"soft\">Per second of training, all processes together.</p>\n";
 }
 
 std::string queue_text(const RunRecord& run) {
@@ -368,70 +299,7 @@ std::string queue_text(const RunRecord& run) {
       html::number(requests), html::number(ready), html::percent(ready / requests));
 }
 
-std::string input_of(const RunRecord& run) {
-  const Advice advice = advice_of(run.epochs.back().values);
-  return fmt::format("<p>{} {}</p>\n", escaped(advice.verdict), escaped(advice.what_to_do)) +
-         stage_table(run) + queue_text(run);
-}
-
-// ---- the ledger
-
-std::string faults_text(const RecordJson& epoch) {
-  std::string text;
-  const RecordJson& faults = member(member(epoch, "input"), "faults");
-  if (!faults.is_object()) return "–";
-  for (const auto& [name, samples] : faults.items())
-    text +=
-        fmt::format("{}{} {}", text.empty() ? "" : ", ", json_value_text(samples), escaped(name));
-  return text.empty() ? "none" : text;
-}
-
-/// What the sum is, beside what the index has.
-std::string balance(double seen, const std::optional<double>& index) {
-  if (!index) return "index unknown";
-  if (seen == *index) return "<span class=\"good\">✓ all of them</span>";
-  return fmt::format("{:+.0f}", seen - *index);
-}
-
-struct SeenSamples {
-  double trained = 0;
-  double skipped = 0;
-
-  explicit SeenSamples(const RecordJson& epoch)
-      : trained(number_in(epoch, "train_samples").value_or(0)),
-        skipped(number_in(epoch, "skipped").value_or(0)) {}
-  double sum() const { return trained + skipped; }
-};
-
-std::string ledger_of(const RunRecord& run) {
-  const auto index = number_in(member(member(run.start, "data"), "train"), "samples");
-  std::vector<std::vector<std::string>> rows;
-  for (const RunEvent* epoch : some_of(run.epochs, 40)) {
-    const SeenSamples seen(epoch->values);
-    rows.push_back({escaped(epoch_name(*epoch)), fmt::format("{:.0f}", seen.trained),
-                    fmt::format("{:.0f}", seen.skipped), faults_text(epoch->values),
-                    fmt::format("{:.0f}", number_in(epoch->values, "refetched").value_or(0)),
-                    index ? fmt::format("{:.0f}", *index) : "–", balance(seen.sum(), index)});
-  }
-  const bool is_whole = index && std::ranges::all_of(run.epochs, [&](const RunEvent& epoch) {
-                          return SeenSamples(epoch.values).sum() == *index;
-                        });
-  const std::string said =
-      is_whole ? "Each epoch trained on as many samples as the index has, but for those that a "
-                 "fault has "
-                 "cost, which are counted here."
-               : "What was trained on and what was skipped differs from the index where an epoch "
-                 "was cut, limited or repeated by an option, where samples were filtered, or where "
-                 "the shards have no index.";
-  return fmt::format("<p>{}</p>\n", said) + html::table({{"epoch"},
-                                                         {"trained on", true},
-                                                         {"skipped", true},
-                                                         {"by fault"},
-                                                         {"fetched again", true},
-                                                         {"index", true},
-                                                         {"difference"}},
-                                                        rows);
-}
+std::string input_of(const RunRecord& run) { return stage_table(run) + queue_text(run); }
 
 // ---- classes
 
@@ -466,7 +334,7 @@ std::string shards_table(const RecordJson& shards) {
                     html::or_dash(number_in(shard, "bytes"), html::bytes),
                     digest.empty() ? "–" : "<code>" + escaped(digest) + "</code>",
                     digest.empty() ? ""
-                    : sha.empty()  ? "of pieces"
+                    : sha.empty()  ? "parts of the shard"
                                    : "SHA-256"});
   }
   std::string text =

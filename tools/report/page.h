@@ -13,11 +13,11 @@ namespace millrace::tools {
 /// Requires: at least one run.
 std::string report_page(const std::vector<RunRecord>& runs);
 
-/// What limits a run and what to do about it, of an epoch's event; empty without a verdict.
+/// What limits a run and what to do about it; empty without a verdict.
 struct Advice {
-  std::string verdict;  ///< "Epoch 3 is input-bound by decode: ..."
+  std::string verdict;  ///< "Most of the training (2 of 3 epochs) was input-bound by decode. ..."
   std::string what_to_do = {};
 };
-Advice advice_of(const RecordJson& epoch);
+Advice advice_of(const RunRecord& run);
 
 }  // namespace millrace::tools

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "io/base/error.h"
@@ -35,27 +37,67 @@ double step_of(const RecordJson& json, double otherwise) {
   return std::clamp(number_in(json, "global_step").value_or(otherwise), 0.0, kMostSteps);
 }
 
-void take_event(RecordJson json, RunRecord& run) {
-  const std::string kind = text_in(json, "event");
-  const double last = run.steps.empty() ? 0 : run.steps.back().step;
-  if (kind == "step" && number_in(json, "rank").value_or(0) == 0) {
-    const double step = step_of(json, last + 1);
-    append_joined(run.steps, {.step = step, .values = std::move(json)});
-  } else if (kind == "epoch") {
+/// Takes a run's events, in their order.
+class EventReader {
+ public:
+  explicit EventReader(RunRecord& run) : run_(run) {}
+
+  void take(RecordJson json) {
+    const std::string kind = text_in(json, "event");
+    if (kind == "step" && number_in(json, "rank").value_or(0) == 0) take_step(std::move(json));
+    if (kind == "epoch") take_epoch(std::move(json));
+    if (kind == "end" || kind == "fault") {
+      if (!has_ended_) end_session(number_in(json, "seconds").value_or(0));
+      (kind == "end" ? run_.end : run_.fault) = std::move(json);
+    }
+  }
+  void finish() {
+    if (!has_ended_) end_session(0);
+  }
+
+ private:
+  double last_step() const { return run_.steps.empty() ? 0 : run_.steps.back().step; }
+
+  void take_step(RecordJson json) {
+    go_on();
+    const double step = step_of(json, last_step() + 1);
+    append_joined(run_.steps, {.step = step, .values = std::move(json)});
+  }
+
+  void take_epoch(RecordJson json) {
+    go_on();
     const double epoch = number_in(json, "epoch").value_or(0);
-    std::erase_if(run.epochs, [&](const RunEvent& known) {
+    std::erase_if(run_.epochs, [&](const RunEvent& known) {
       return number_in(known.values, "epoch").value_or(0) >= epoch;
     });
-    const double step = step_of(json, std::max(last, epoch));
-    run.epochs.push_back({.step = step, .values = std::move(json)});
-    run.end = nullptr;  // a run that ended before has gone on
-  } else if (kind == "end") {
-    run.end = std::move(json);
+    epoch_seconds_ += std::max(0.0, number_in(json, "seconds").value_or(0));
+    const double step = step_of(json, std::max(last_step(), epoch));
+    run_.epochs.push_back({.step = step, .values = std::move(json)});
   }
-}
+
+  /// A run that ended before has gone on.
+  void go_on() {
+    if (!has_ended_) return;
+    has_ended_ = false;
+    ++run_.sessions;
+    run_.end = nullptr;
+    run_.fault = nullptr;
+  }
+
+  void end_session(double seconds) {
+    run_.seconds += std::max(epoch_seconds_, seconds);
+    epoch_seconds_ = 0;
+    has_ended_ = true;
+  }
+
+  RunRecord& run_;
+  double epoch_seconds_ = 0;  ///< of the session
+  bool has_ended_ = false;
+};
 
 void read_metrics(std::string_view text, RunRecord& run) {
   std::size_t bad = 0;
+  EventReader reader(run);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     const std::string_view line = text.substr(at, end - at);
@@ -63,12 +105,22 @@ void read_metrics(std::string_view text, RunRecord& run) {
     if (line.empty()) continue;
     try {
       auto json = parse_json<RecordJson>(line, "metrics.jsonl", kLineLimits);
-      if (json.is_object()) take_event(std::move(json), run);
+      if (json.is_object()) reader.take(std::move(json));
     } catch (const Error&) {
       ++bad;
     }
   }
+  reader.finish();
   if (bad > 0) run.notes.push_back(counted(bad, "line") + " of metrics.jsonl could not be read");
+}
+
+/// The folder's own name, of "." and "runs/.." too.
+std::string folder_name(const std::string& path) {
+  const std::string name = last_name(io::printable_url(path));
+  if (io::is_network_url(path) || (name != "." && name != "..")) return name;
+  std::error_code unknown;
+  const auto whole = std::filesystem::weakly_canonical(path, unknown);
+  return unknown || whole.filename().empty() ? name : whole.filename().string();
 }
 
 RecordJson read_json(const io::Opener& opener, const std::string& path, RunRecord& run) {
@@ -106,7 +158,7 @@ std::optional<double> RunRecord::last(const std::string& value) const {
 }
 
 RunRecord read_run(const io::Opener& opener, const std::string& path) {
-  RunRecord run{.name = last_name(io::printable_url(path))};
+  RunRecord run{.name = folder_name(path)};
   const io::Bytes metrics = io::read_object(opener, path + "/metrics.jsonl", kMaxMetricsBytes);
   read_metrics(metrics.text(), run);
   run.config = read_json(opener, path + "/config.json", run);

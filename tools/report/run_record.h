@@ -35,9 +35,13 @@ struct RunRecord {
   std::string name;                  ///< the folder's own
   std::vector<RunEvent> steps = {};  ///< of rank 0, at every log_steps-th step
   std::vector<RunEvent> epochs = {};
-  RecordJson end = {};     ///< null: the run has not ended, or was killed
+  RecordJson end = {};     ///< null: the run has not ended, or was killed, or has failed
+  RecordJson fault = {};   ///< null: the run has not failed, or has gone on since
   RecordJson config = {};  ///< config.json
   RecordJson start = {};   ///< run.json: versions, machine, data
+  /// Of all sessions together: of one that was killed its epochs alone.
+  double seconds = 0;
+  int sessions = 1;  ///< how often it was begun or gone on with, as far as that can be told
   /// What of the folder could not be read.
   std::vector<std::string> notes = {};
 

@@ -31,14 +31,17 @@ class MeteredFeed final : public WrappedFeed {
 
   std::unique_ptr<trainer::EpochFeed> open(std::uint32_t epoch,
                                            const pipeline::Position* from) override;
+  void plan_epochs(std::int64_t end) override;
   /// Nullopt before the first open(); while another one is in progress, what was before it, so that
-  /// nobody who looks then finds an input gone.
+  /// nobody who looks then finds an input gone. Its counters rise over all pipelines that the feed
+  /// has had, and stand still after the last planned epoch.
   std::optional<trainer::InputState> state() const;
 
  private:
   class Epoch;
 
   std::optional<trainer::InputState> now() const MILLRACE_REQUIRES(mutex_);
+  void end_epoch(std::uint32_t epoch);
 
   trainer::LoaderFeed& feed_;
   const bool over_network_;
@@ -47,6 +50,9 @@ class MeteredFeed final : public WrappedFeed {
   /// The feed's, while it may be looked at: from the end of an open() to the next one.
   const pipeline::Pipeline* pipeline_ MILLRACE_GUARDED_BY(mutex_) = nullptr;
   std::optional<trainer::InputState> last_ MILLRACE_GUARDED_BY(mutex_);
+  /// Of the pipelines before the present one.
+  pipeline::Statistics before_ MILLRACE_GUARDED_BY(mutex_);
+  std::int64_t end_ MILLRACE_GUARDED_BY(mutex_) = 0;  ///< of the planned epochs; 0: no end
 };
 
 }  // namespace millrace::tools

@@ -111,6 +111,7 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
     auto val = of_validation(options.data,
                              [&] { return pipeline(input, options.choice.for_evaluation()); });
     num_indexes += val.found.num_indexed();
+    val_samples_ = pipeline::global_samples_per_epoch(val).value_or(0);
     val_.emplace(std::move(val), devices);
     metered_val_.emplace(*val_);
     limited_val_.emplace(*metered_val_, options.limits.val_batches, options.run.topology);

@@ -46,6 +46,8 @@ class RunInput {
   trainer::Feed& train() { return *limited_train_; }
   /// Samples of a training epoch, of all processes; 0 if unknown.
   std::int64_t train_samples() const { return train_samples_; }
+  /// Of an evaluation, likewise.
+  std::int64_t val_samples() const { return val_samples_; }
   /// The training samples as evaluation sees them; null if no start values are taken from them.
   trainer::Feed* start() { return start_ ? &*start_ : nullptr; }
   /// Null if there is no validation.
@@ -58,6 +60,7 @@ class RunInput {
 
  private:
   std::int64_t train_samples_ = 0;
+  std::int64_t val_samples_ = 0;
   std::optional<trainer::LoaderFeed> train_;
   std::optional<trainer::LoaderFeed> start_;
   std::optional<trainer::LoaderFeed> val_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <span>
 #include <sstream>
 #include <utility>
@@ -12,9 +13,11 @@
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/host.h"
+#include "io/base/json.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
 #include "tools/report/page.h"
+#include "tools/report/parts.h"
 #include "tools/shard_lists.h"
 #include "tools/version.h"
 
@@ -57,6 +60,7 @@ RecordJson describe_set(const PageData& set) {
     // One with a weight, "2:http://...", begins otherwise.
     is_local = is_local && !io::is_network_url(spec) && spec.find("://") == std::string::npos;
   }
+  if (set.samples > 0) json["epoch_samples"] = set.samples;
   const auto identity = set.feed != nullptr && is_local ? set.feed->identity() : std::nullopt;
   if (!identity) return json;
   std::uint64_t samples = 0;
@@ -65,6 +69,9 @@ RecordJson describe_set(const PageData& set) {
   if (is_counted) json["samples"] = samples;
   return json;
 }
+
+/// The times of as many sessions are kept.
+constexpr std::size_t kMostSessions = 1000;
 
 std::string time_now() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
@@ -81,8 +88,30 @@ bool RunPage::is_on() const {
 void RunPage::on_fit_start() {
   if (!is_on()) return;
   has_started_ = true;
+  keep_earlier_start();
   write("run.json",
         options_.start.dump(1, ' ', false, RecordJson::error_handler_t::replace) + "\n");
+}
+
+// What an earlier run left was set aside: a run.json that is here is of this run's earlier
+// sessions.
+void RunPage::keep_earlier_start() {
+  const std::string path = options_.folder + "/run.json";
+  if (!std::filesystem::exists(path)) return;
+  try {
+    constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+    const io::Bytes bytes = io::read_object(io::UrlOpener(), path, kMostBytes);
+    const auto earlier = parse_json<RecordJson>(bytes.text(), "run.json");
+    const std::string began = text_in(earlier, "started");
+    if (began.empty()) return;
+    auto resumed = member(earlier, "resumed");
+    if (!resumed.is_array() || resumed.size() >= kMostSessions) resumed = RecordJson::array();
+    resumed.push_back(options_.start["started"]);
+    options_.start["started"] = began;
+    options_.start["resumed"] = std::move(resumed);
+  } catch (const Error& error) {
+    options_.log.warn("run.json does not say when the run began: " + fault_text(error));
+  }
 }
 
 void RunPage::on_epoch_start(std::int64_t /*epoch*/) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ namespace millrace::tools {
 struct RunPageOptions {
   std::string folder = {};  ///< empty, or a url: nothing is written
   Log log = {};
-  RecordJson start = {};  ///< run.json
+  RecordJson start = {};  ///< run.json; of a run that is resumed its first start stays
 };
 
 class RunPage final : public trainer::Observer {
@@ -39,6 +40,7 @@ class RunPage final : public trainer::Observer {
 
   bool is_on() const;
   void write(const std::string& name, const std::string& text) const;
+  void keep_earlier_start();
 
   RunPageOptions options_;
   bool has_started_ = false;  ///< then the folder is this run's
@@ -50,6 +52,8 @@ struct PageData {
   const char* name;
   std::vector<std::string> specs;
   const trainer::Feed* feed = nullptr;
+  std::int64_t samples =
+      0;  ///< of an epoch, of all processes, with those that faults cost; 0: unknown
 };
 
 /// run.json: versions, machine, and what `sets` are. Reads pieces of local shards.

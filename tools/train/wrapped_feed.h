@@ -41,6 +41,7 @@ class WrappedEpochFeed : public trainer::EpochFeed {
   void stop() override { feed_->stop(); }
   bool drops_uneven() const override { return feed_->drops_uneven(); }
   std::string busiest_stage() const override { return feed_->busiest_stage(); }
+  std::string advice() const override { return feed_->advice(); }
   std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
   std::int64_t refetched() const override { return feed_->refetched(); }
   trainer::InputReport report() override { return feed_->report(); }

@@ -76,22 +76,40 @@ StepTimes times_from(const Json& json) {
   return times;
 }
 
+Json skip_json(const SkippedSample& one) {
+  return {one.shard, one.key,    one.member, one.offset ? Json(*one.offset) : Json(nullptr),
+          one.fault, one.reason, one.samples};
+}
+
+SkippedSample skip_from(const Json& json) {
+  SkippedSample one{.shard = json.at(0),
+                    .key = json.at(1),
+                    .member = json.at(2),
+                    .fault = json.at(4),
+                    .reason = json.at(5),
+                    .samples = json.at(6)};
+  if (!json.at(3).is_null()) one.offset = json.at(3).get<std::int64_t>();
+  return one;
+}
+
 Json epoch_input_json(const InputReport& input) {
+  Json skips = Json::array();
+  for (const SkippedSample& one : input.skips) skips.push_back(skip_json(one));
   Json stages = Json::array();
   for (const InputStage& one : input.stages)
     stages.push_back({one.name, one.samples, one.bytes, one.busy, one.waiting, one.threads});
-  return {{"stages", std::move(stages)},
-          {"requests", input.requests},
-          {"ready", input.ready},
-          {"emitted", input.emitted},
-          {"faults", input.faults}};
+  return {{"stages", std::move(stages)}, {"requests", input.requests}, {"ready", input.ready},
+          {"emitted", input.emitted},    {"filtered", input.filtered}, {"faults", input.faults},
+          {"skips", std::move(skips)}};
 }
 
 InputReport input_from(const Json& json) {
   InputReport input{.requests = json.at("requests"),
                     .ready = json.at("ready"),
                     .emitted = json.at("emitted"),
+                    .filtered = json.at("filtered"),
                     .faults = json.at("faults")};
+  for (const Json& one : json.at("skips")) input.skips.push_back(skip_from(one));
   for (const Json& one : json.at("stages"))
     input.stages.push_back({.name = one.at(0),
                             .samples = one.at(1),
@@ -109,7 +127,28 @@ std::string to_text(const ProcessReport& report) {
   return Json{{"samples", report.samples},     {"skipped", report.skipped},
               {"refetched", report.refetched}, {"times", std::move(times)},
               {"stage", report.busiest_stage}, {"input", epoch_input_json(report.input)}}
-      .dump();
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void add(const InputStage& stage, std::vector<InputStage>& all) {
+  const auto known = std::ranges::find(all, stage.name, &InputStage::name);
+  if (known == all.end()) return all.push_back(stage);
+  known->samples += stage.samples;
+  known->bytes += stage.bytes;
+  known->busy += stage.busy;
+  known->waiting += stage.waiting;
+  known->threads += stage.threads;
+}
+
+void add(const InputReport& input, InputReport& all) {
+  for (const InputStage& stage : input.stages) add(stage, all.stages);
+  all.requests += input.requests;
+  all.ready += input.ready;
+  all.emitted += input.emitted;
+  all.filtered += input.filtered;
+  for (const auto& [name, samples] : input.faults) all.faults[name] += samples;
+  for (const SkippedSample& one : input.skips)
+    if (all.skips.size() < SkippedSample::kMost) all.skips.push_back(one);
 }
 
 /// Adds a process's report to `all`; returns the seconds that its replicas waited for input.
@@ -122,9 +161,7 @@ double add(const Json& json, ProcessReport& all) {
     all.times.push_back({.all = times_from(one.at(0)), .first = times_from(one.at(1))});
     waited += all.times.back().all.wait;
   }
-  const InputReport input = input_from(json.at("input"));
-  all.input.emitted += input.emitted;
-  for (const auto& [name, samples] : input.faults) all.input.faults[name] += samples;
+  add(input_from(json.at("input")), all.input);
   return waited;
 }
 
@@ -139,10 +176,6 @@ ProcessReport gather_reports(Processes& processes, const ProcessReport& own) {
     if (waited <= longest) continue;
     longest = waited;
     all.busiest_stage = json.at("stage");
-    const InputReport slowest = input_from(json.at("input"));
-    all.input.stages = slowest.stages;
-    all.input.requests = slowest.requests;
-    all.input.ready = slowest.ready;
   }
   return all;
 }

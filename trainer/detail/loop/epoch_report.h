@@ -43,8 +43,8 @@ struct ProcessReport {
 /// Each replica's mean step: without the first one, which is reported apart.
 std::vector<StepTimes> mean_steps(const std::vector<ReplicaTimes>& times, std::int64_t steps);
 
-/// All processes' reports as one: sums, the times of all replicas, and the stages of the process
-/// whose replicas waited longest for their input.
+/// All processes' reports as one: sums, the times of all replicas, and the busiest stage of the
+/// process whose replicas waited longest for their input.
 ProcessReport gather_reports(Processes& processes, const ProcessReport& own);
 
 /// The plans that all processes' replicas compiled, in the order of the processes.

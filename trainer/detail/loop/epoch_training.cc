@@ -129,9 +129,19 @@ EpochEvent EpochTraining::make_event(std::int64_t epoch, std::int64_t first_step
   event.step_by_rank = mean_steps(all.times, first.steps - first_step);
   event.input = all.input;
   event.global_step = first.global_step;
+  event.from_step = first_step + 1;
+  advise(event.stall, feed);
   samples_ += static_cast<double>(all.samples);
   seconds_ += event.train_seconds;
   return event;
+}
+
+void EpochTraining::advise(const StallReport& stall, const EpochFeed& feed) {
+  if (has_advised_ || !stall.verdict.starts_with("input-bound by decode")) return;
+  const std::string advice = feed.advice();
+  if (advice.empty()) return;
+  has_advised_ = true;
+  run_.options.log.info("Autotune: input-bound by decode: " + advice);
 }
 
 void EpochTraining::on_step_start(const StepStart& step) {

@@ -41,6 +41,8 @@ class EpochTraining final : private EpochHost {
   EpochContext context_for(std::int64_t epoch, EpochFeed& feed, Failure& input);
   void train(std::int64_t epoch, EpochFeed& feed);
   EpochEvent make_event(std::int64_t epoch, std::int64_t first_step, EpochFeed& feed);
+  /// Once, after the first epoch that decoding limits.
+  void advise(const StallReport& stall, const EpochFeed& feed);
 
   bool stop_due() override { return !run_.stop.reason().empty(); }
   bool checkpoint_due() override { return saves_.due(); }
@@ -57,6 +59,7 @@ class EpochTraining final : private EpochHost {
   std::vector<EpochTotals> totals_;
   double samples_ = 0;  ///< trained on in this call, all replicas
   double seconds_ = 0;  ///< of this call
+  bool has_advised_ = false;
 };
 
 }  // namespace millrace::trainer::detail

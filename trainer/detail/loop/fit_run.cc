@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "trainer/detail/loop/epoch_report.h"
 #include "trainer/detail/loop/feed_pass.h"
 #include "trainer/detail/loop/fit_start.h"
@@ -117,11 +120,12 @@ bool FitRun::evaluate(EpochEvent& event) {
   }
   evaluation_.check_finite(event);
   or_save([&] { output_.tell(&Observer::on_evaluation_end, event); });
+  output_.say(evaluation_line(event, clock_time()));
   return true;
 }
 
 void FitRun::run_epoch(std::int64_t epoch) {
-  const auto start = std::chrono::steady_clock::now();
+  epoch_begin_ = std::chrono::steady_clock::now();
   output_.tell(&Observer::on_epoch_start, epoch + 1);
   output_.say(epoch_begin_line(epoch + 1, clock_time()));
   EpochEvent event = training_.run(epoch);
@@ -129,15 +133,16 @@ void FitRun::run_epoch(std::int64_t epoch) {
   output_.tell(&Observer::on_train_end, event);
   output_.say(epoch_end_line(event, clock_time()));
   if (run_.input.validation != nullptr && !evaluate(event)) return;
-  event.seconds = seconds_since(start);
   end_epoch(event);
 }
 
 void FitRun::end_epoch(EpochEvent& event) {
+  const auto saving = std::chrono::steady_clock::now();
   event.is_best = saves_.end_epoch(event);
+  event.save_seconds = seconds_since(saving);
   event.compilations = gather_compilations(run_.processes, group_.take_compilations());
+  event.seconds = seconds_since(epoch_begin_);
   output_.tell(&Observer::on_epoch_end, event);
-  if (!event.val.empty()) output_.say(evaluation_line(event, clock_time()));
   output_.say(stall_line(event));
   result_.end.verdict = event.stall.verdict;
   result_.epochs.push_back(event);
@@ -174,14 +179,34 @@ void FitRun::warn_of_warmup() const {
 FitResult FitRun::run() {
   begin_ = std::chrono::steady_clock::now();
   try {
+    run_in_place();
+    finish();
+  } catch (const std::exception& error) {
+    record(error);
+    throw;
+  }
+  return std::move(result_);
+}
+
+void FitRun::run_in_place() {
+  try {
     run_epochs();
   } catch (const Error& error) {
     // If the folder was deleted or moved, report that instead.
     if (error.code() == ErrorCode::kIo || cannot_be_seen(error)) output_.check_in_place();
     throw;
   }
-  finish();
-  return std::move(result_);
+}
+
+void FitRun::record(const std::exception& fault) const {
+  FaultEvent event{
+      .message = fault_text(fault),
+      .epoch = std::min(saves_.state().epoch + 1, run_.options.epochs),
+      .global_step = std::max(saves_.state().global_step, training_.totals().front().global_step),
+      .seconds = seconds_since(begin_)};
+  if (const auto* error = dynamic_cast<const Error*>(&fault))
+    event.fault = error_code_name(error->code());
+  output_.fail(event);
 }
 
 void FitRun::run_epochs() {

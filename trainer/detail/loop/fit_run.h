@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,7 @@ class FitRun {
   /// Sets start values that take more of the data than the first step has (start_filters.h), of a
   /// run that has taken none.
   void take_start_values();
+  void run_in_place();
   void run_epochs();
   void run_epoch(std::int64_t epoch);
   /// Returns false after a stop; then the epoch's steps are saved.
@@ -42,6 +44,8 @@ class FitRun {
   void or_save(const Work& work);
   void end_epoch(EpochEvent& event);
   void finish();
+  /// Tells of the fault that ends the run.
+  void record(const std::exception& fault) const;
   /// Warns if the run ended within its warm-up: without indexes its length is unknown before.
   void warn_of_warmup() const;
 
@@ -58,6 +62,7 @@ class FitRun {
   RunEvaluation evaluation_;
   FitResult result_;
   std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point epoch_begin_;
 };
 
 }  // namespace millrace::trainer::detail

@@ -261,12 +261,16 @@ void ReplicaEpoch::report(StepEvent& event, const StepOutcome& outcome) {
   const std::int64_t log_steps = context_.options.log_steps;
   const bool log = log_steps > 0 && event.step % log_steps == 0;
   if (replica_.rank() != 0 && !log) return;
-  if (log) rate_.mark();
+  if (log) {
+    rate_.mark();
+    all_rate_.mark();
+  }
   event.loss = outcome.sums.front() / std::max(1.0, outcome.samples);
   event.mean_loss = mean_loss(outcome);
   event.rate = rate_.rate();
   event.global_rate = rate_.global_rate();
   event.total_rate = all_rate_.global_rate();
+  event.recent_rate = all_rate_.rate();
   event.global_samples = std::llround(outcome.samples);
   if (replica_.rank() == 0) context_.host.on_step(event);
   if (log) context_.host.on_log_step(event);

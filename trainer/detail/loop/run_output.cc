@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "io/base/error.h"
+#include "io/base/fault_text.h"
 #include "io/base/host.h"
 #include "trainer/log_lines.h"
 
@@ -66,6 +67,15 @@ void RunOutput::finish() {
 
 void RunOutput::say(const std::string& line) const {
   if (options_.epoch_lines) options_.log.info(line);
+}
+
+void RunOutput::fail(const FaultEvent& event) const {
+  try {
+    if (folder_) folder_->line(processes_.cluster().topology().first_rank(), fault_line(event));
+    tell(&Observer::on_fault, event);
+  } catch (const std::exception& error) {
+    options_.log.warn("the run's fault is not recorded: " + fault_text(error));
+  }
 }
 
 void RunOutput::log_step(const StepEvent& event) const {

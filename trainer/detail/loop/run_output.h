@@ -52,6 +52,9 @@ class RunOutput {
   }
   /// A line of the run's progress, if they are wanted.
   void say(const std::string& line) const;
+  /// Tells the observers, and the log of this process's first rank, of the fault that ends the run.
+  /// What fails meanwhile is a warning.
+  void fail(const FaultEvent& event) const;
   /// The line of a rank's step; from rank 0 for the observers too.
   void log_step(const StepEvent& event) const;
 

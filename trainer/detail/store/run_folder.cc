@@ -26,7 +26,6 @@ namespace fs = std::filesystem;
 class ReportFile final : public Observer {
  public:
   explicit ReportFile(RunFiles& files) : files_(files) {}
-  void on_epoch_start(std::int64_t epoch) override { report_.on_epoch_start(epoch); }
   void on_step(const StepEvent& event) override { report_.on_step(event); }
   void on_epoch_end(const EpochEvent& event) override {
     report_.on_epoch_end(event);
