@@ -28,6 +28,7 @@ struct Listing {
   std::vector<std::string> folders;
   std::vector<File> images;
   std::uint64_t left_out = 0;
+  std::uint64_t hidden = 0;  ///< files and folders
 };
 
 std::string path_in_folder(const std::string& folder, const std::string& name) {
@@ -51,9 +52,10 @@ bool is_image(const std::string& file) {
 
 Listing list_folder(const std::string& folder, const std::string& prefix) {
   std::vector<io::FolderEntry> entries = io::entries_in(folder);
-  std::erase_if(entries, [](const auto& entry) { return entry.name.starts_with('.'); });
-  std::ranges::sort(entries, {}, &io::FolderEntry::name);
   Listing listing;
+  listing.hidden =
+      std::erase_if(entries, [](const auto& entry) { return entry.name.starts_with('.'); });
+  std::ranges::sort(entries, {}, &io::FolderEntry::name);
   for (io::FolderEntry& entry : entries) {
     if (entry.is_folder)
       listing.folders.push_back(std::move(entry.name));
@@ -69,6 +71,7 @@ Listing list_folder(const std::string& folder, const std::string& prefix) {
 void collect(const std::string& folder, const std::string& prefix, int label, Listing& into) {
   Listing listing = list_folder(folder, prefix);
   into.left_out += listing.left_out;
+  into.hidden += listing.hidden;
   for (File& file : listing.images) {
     file.label = label;
     into.images.push_back(std::move(file));
@@ -125,6 +128,7 @@ Listing list_images(const std::string& folder, int depth, std::vector<std::strin
                             top.images.front().path, top.folders.front()));
   Listing all;
   all.left_out = top.left_out;
+  all.hidden = top.hidden;
   for (const std::string& name : top.folders) {
     collect(path_in_folder(folder, name), name + "/", static_cast<int>(classes.size()), all);
     classes.push_back(name);
@@ -199,6 +203,8 @@ std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, c
   for (const FolderPair& pair : options.pairs) find_pairs(all.images, pair, log);
   if (all.left_out > 0)
     log.warn(counted(all.left_out, "file") + " left out: not an image by its suffix");
+  if (all.hidden > 0)
+    log.info(fmt::format("{} left out: hidden by a dot in front", counted(all.hidden, "name")));
   return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), options);
 }
 
