@@ -292,7 +292,7 @@ void choose_samples(PipelineOptions& options) {
   std::size_t first = 0;
   for (const MixOptions::Part& part : options.mix.parts) {
     if (samples_of_part(options, first, part) == 0)
-      throw Error(ErrorCode::kNotFound,
+      throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("where '{}' keeps no sample of a set of the mix",
                               printable(wanted.where, 200)),
                   {.url = io::printable_url(options.shards[first])});

@@ -13,7 +13,7 @@ void FaultOptions::declare(CLI::App& app) {
       ->declare(
           app,
           "On a damaged sample: fail, the run; skip it, skip(10) or skip(0.01) at most so many "
-          "of an epoch; stop reading there")
+          "of an epoch, in each process; stop reading there")
       ->check(may_change());
   declare_leniency(app);
 }

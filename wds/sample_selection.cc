@@ -255,7 +255,7 @@ void report_damaged(const std::vector<SampleSelection::Damaged>& damaged, const 
   if (!damaged.empty())
     text +=
         fmt::format(": {} skipped, the first: {}", damaged.size(), damaged.front().fault.what());
-  throw Error(ErrorCode::kNotFound, text);
+  throw Error(damaged.empty() ? ErrorCode::kInvalidArgument : ErrorCode::kNotFound, text);
 }
 
 /// Each sample's share: of its group's, which all groups have the same, or its weight.
