@@ -310,7 +310,7 @@ void choose_samples(PipelineOptions& options) {
   std::size_t first = 0;
   for (const MixOptions::Part& part : options.mix.parts) {
     if (samples_of_part(options, first, part) == 0)
-      throw Error(ErrorCode::kNotFound,
+      throw Error(ErrorCode::kInvalidArgument,
                   wanted.where.empty()
                       ? "no sample of a set of the mix is left"
                       : fmt::format("where '{}' keeps no sample of a set of the mix",

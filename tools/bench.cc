@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "decode/transforms.h"
 #include "device/device.h"
@@ -16,6 +17,7 @@
 #include "tools/metrics_watch.h"
 #include "tools/mix_words.h"
 #include "tools/multi_crop_option.h"
+#include "tools/option_settings.h"
 #include "tools/progress.h"
 #include "tools/trace_options.h"
 #include "tools/train/class_count.h"
@@ -68,16 +70,21 @@ class BenchCommand final : public Command {
         ->transform(real_number(0.1, 1e6))
         ->check(in_short_help());
     order_.declare(app);
-    model_.declare(app, choice_);
-    multi_crop_.declare(app);
+    decoding_ = added_options(app, [&] {
+      model_.declare(app, choice_);
+      multi_crop_.declare(app);
+    });
     run_.declare(app);
-    run_.declare_cache(app);
+    decoding_.push_back(app.get_option("--precision"));
+    for (CLI::Option* option : added_options(app, [&] { run_.declare_cache(app); }))
+      decoding_.push_back(option);
     trace_.declare(app, true);
     metrics_.declare(app);
   }
 
   void check() override {
     if (stage_ == "train") require_trainer();
+    if (stage_ == "read") refuse_given(decoding_, "--stage decode and train");
     model_.settle(choice_);
     if (stage_ == "train") choice_.check();
     choice_.images.check();
@@ -330,6 +337,7 @@ class BenchCommand final : public Command {
   RunOptions run_;
   std::optional<RunDevices> devices_;
   std::string stage_ = "decode";
+  std::vector<CLI::Option*> decoding_;  ///< what no reading of shards takes
   double seconds_ = 5;
   std::optional<StoredImage> stored_;
   OrderOptions order_;

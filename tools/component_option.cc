@@ -223,7 +223,10 @@ std::string ComponentOption::field_problem(const std::string& field,
       const Written value = field_value(given, there);
       there.type->read(value, there.value);
       fits = fits || there.in_range();
-      if (!there.in_range()) problem = "must be " + there.range.text();
+      if (!there.in_range()) {
+        const std::string range = there.range.text();
+        problem = "must be " + (range.empty() ? "a finite number" : range);
+      }
     } catch (const Mistake& mistake) {
       problem = mistake.message();
     }

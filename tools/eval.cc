@@ -72,13 +72,15 @@ class EvalCommand final : public Command {
         ->transform(whole_number(0, kMaxResize));
     app.add_option("--limit-batches", limit_, "Maximum batches per device; 0: all")
         ->transform(whole_number(0));
-    app.add_option("--pictures", pictures_.path,
-                   "Masks, depths: draw samples to this file or URL, .png, .jpg or .ppm, side by "
-                   "side: image, mask, predicted mask, depth, predicted depth")
-        ->type_name("FILE.png")
-        ->transform(output_path());
+    auto* pictures =
+        app.add_option("--pictures", pictures_.path,
+                       "Masks, depths: draw samples to this file or URL, .png, .jpg or .ppm, side "
+                       "by side: image, mask, predicted mask, depth, predicted depth")
+            ->type_name("FILE.png")
+            ->transform(output_path());
     app.add_option("--num-pictures", pictures_.samples, "Samples to draw in --pictures")
-        ->transform(whole_number(1, 256));
+        ->transform(whole_number(1, 256))
+        ->needs(pictures);
     app.add_option("--shuffle-seed", pictures_.shuffle,
                    "--pictures: choose samples at random, by this seed, instead of the first ones")
         ->transform(seed_number())
@@ -272,8 +274,10 @@ class EvalCommand final : public Command {
   }
 
   static std::string measures_line(const trainer::EvalResult& result) {
+    const std::string skipped =
+        result.skipped > 0 ? fmt::format(" ({} skipped as damaged)", result.skipped) : "";
     std::string line = fmt::format(
-        "{} in {:.1f} s:", counted(static_cast<std::uint64_t>(result.samples), "sample"),
+        "{}{} in {:.1f} s:", counted(static_cast<std::uint64_t>(result.samples), "sample"), skipped,
         result.seconds);
     for (const auto& [name, value] : result.values) {
       if (trainer::is_class_iou(name)) continue;

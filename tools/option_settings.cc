@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/byte_source.h"
 #include "io/opener.h"
@@ -197,6 +198,20 @@ nlohmann::ordered_json options_json(CLI::App& app) {
     json[option->get_lnames().front()] = takes_several(*option) ? values : values.front();
   }
   return json;
+}
+
+std::vector<CLI::Option*> added_options(CLI::App& app, const std::function<void()>& declare) {
+  const std::size_t before = app.get_options().size();
+  declare();
+  const auto all = app.get_options();
+  return {all.begin() + static_cast<std::ptrdiff_t>(before), all.end()};
+}
+
+void refuse_given(const std::vector<CLI::Option*>& options, std::string_view reader) {
+  for (CLI::Option* option : options)
+    if (option->count() > 0 && !is_from_file(*option))
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is for {}", setting_name(*option), reader));
 }
 
 }  // namespace millrace::tools

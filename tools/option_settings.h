@@ -18,7 +18,9 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 #include <vector>
 
 #include "trainer/setting.h"
@@ -38,6 +40,12 @@ CLI::Validator names_contents();
 /// its fields. Each is a setting; config.json has the word with its fields.
 enum class ComponentPart { kWord, kField };
 CLI::Validator of_component(ComponentPart part);
+
+/// The options that `declare` adds to `app`.
+std::vector<CLI::Option*> added_options(CLI::App& app, const std::function<void()>& declare);
+/// Throws: InvalidArgument if the command line gave one of them, which only `reader` reads:
+/// "--stage decode".
+void refuse_given(const std::vector<CLI::Option*>& options, std::string_view reader);
 
 /// The file of --config gave it, not the command line.
 CLI::Validator from_file();

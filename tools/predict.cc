@@ -176,6 +176,8 @@ class PredictCommand final : public Command {
                 " predicts pictures: give --shards PATTERN");
     for (const std::string& option : run.give({"precision"}, *app_))
       if (processes_->is_first()) context.log.info(option + ", as the run has it");
+    require(rows_.top == 1 || choice_.task.what().has_class(),
+            "--top is for checkpoints of classes");
     rows_.json = context.json;
     if (choice_.task.what().has_labels()) rows_.names = choice_.task.names;
     if (!names_.empty()) rows_.names = given_names(*opener);
@@ -234,23 +236,26 @@ class PredictCommand final : public Command {
     const auto backend = processes_->make_backend(choice_.images.of_bytes(), context);
     Progress progress(shown, "samples", total, "predicting, waiting for the first batch");
     std::uint64_t done = 0;
-    return trainer::predict(
-        {.model = *model,
-         .objective = *objective,
-         .feed = feed,
-         .devices = threads,
-         .backend = backend.get()},
-        {.precision = run_.precision.compute(),
-         .weights = checkpoint_,
-         .opener = read_.network.opener(),
-         .stop = context.stop,
-         .log = context.log,
-         .carried = choice_.task.is_dense() ? std::vector<std::string>{kSizeField}
-                                            : std::vector<std::string>{}},
-        [&](const trainer::Prediction& one) {
-          each(one);
-          progress.at(++done);
-        });
+    const std::int64_t samples =
+        trainer::predict({.model = *model,
+                          .objective = *objective,
+                          .feed = feed,
+                          .devices = threads,
+                          .backend = backend.get()},
+                         {.precision = run_.precision.compute(),
+                          .weights = checkpoint_,
+                          .opener = read_.network.opener(),
+                          .stop = context.stop,
+                          .log = context.log,
+                          .carried = choice_.task.is_dense() ? std::vector<std::string>{kSizeField}
+                                                             : std::vector<std::string>{}},
+                         [&](const trainer::Prediction& one) {
+                           each(one);
+                           progress.at(++done);
+                         });
+    if (const std::uint64_t skipped = feed.pipeline()->statistics().skipped; skipped > 0)
+      context.log.info(counted(skipped, "sample") + " skipped as damaged");
+    return samples;
   }
 
   /// Of the texts' tower, too.

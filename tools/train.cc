@@ -160,6 +160,8 @@ class TrainCommand final : public Command {
     trace_.check();
     metrics_.check();
     data_.settle(read_);
+    require(!data_.order.chosen().fill || read_.policy().on_fault == wds::OnFault::kSkip,
+            "--fill is for --on-fault skip");
     limits_.check();
     optimisation_.check();
     check_contrast();

@@ -254,7 +254,7 @@ void report_damaged(const std::vector<SampleSelection::Damaged>& damaged, const 
   if (!damaged.empty())
     text +=
         fmt::format(": {} skipped, the first: {}", damaged.size(), damaged.front().fault.what());
-  throw Error(ErrorCode::kNotFound, text);
+  throw Error(damaged.empty() ? ErrorCode::kInvalidArgument : ErrorCode::kNotFound, text);
 }
 
 /// Those that are kept, with their shares.

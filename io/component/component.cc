@@ -26,6 +26,12 @@ const Field* find(const std::vector<Field>& fields, std::string_view name) {
 
 bool is_bool(const Field& field) { return field.type == &value_type(bool()); }
 
+/// What a number must be: a range without bounds has no text, and holds finite ones.
+std::string numbers_text(const Range& range) {
+  const std::string text = range.text();
+  return text.empty() ? "a finite number" : text;
+}
+
 /// Gives a call's arguments to the fields.
 class Call {
  public:
@@ -77,7 +83,7 @@ class Call {
       throw Mistake(value, fmt::format("{}: {}", field.name, inner.message()));
     }
     if (!field.in_range())
-      throw Mistake(value, fmt::format("{} must be {}", field.name, field.range.text()));
+      throw Mistake(value, fmt::format("{} must be {}", field.name, numbers_text(field.range)));
   }
 
   std::string_view word_;
@@ -131,8 +137,8 @@ std::vector<Field> StructType::fields(const void* value) const {
 void StructType::check(const void* value) const {
   for (const Field& field : fields(value))
     if (!field.in_range())
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: {} must be {}", name().word, field.name, field.range.text()));
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("{}: {} must be {}", name().word,
+                                                           field.name, numbers_text(field.range)));
   check_own(value);
 }
 

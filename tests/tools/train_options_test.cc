@@ -232,6 +232,7 @@ TEST_F(TrainOptions, ARunThatEndsInItsWarmUpSaysSo) {
             HasSubstr("in its warm-up, after 12 of 100 steps: the learning rate never "
                       "reached 0.003125")));
   EXPECT_THAT(run_with({"--steps-per-epoch", "12"}), Not(HasSubstr("in its warm-up")));
+  EXPECT_THAT(run_with({"--warmup", "5ep"}), HasSubstr("in its warm-up, after 12 of 60 steps"));
 }
 
 // pipeline/README.md says so. Under a sanitizer shadow memory counts as resident.
@@ -670,8 +671,9 @@ TEST_F(TrainOptions, SkipAndTakeDivideASetForTrainingAndEvaluation) {
   EXPECT_EQ(samples(events, "train_samples"), 66);
   EXPECT_EQ(samples(events, "val_samples"), 30);
   EXPECT_EQ(samples(train({"--epochs", "1", "--skip", "90", "--take", "90"}), "train_samples"), 6);
-  const auto kept = train({"--epochs", "1", "--where", "key matches '*7'", "--copies", "2",
-                           "--fill", "--val", shards_, "--val-where", "key matches '*3'"});
+  const auto kept =
+      train({"--epochs", "1", "--where", "key matches '*7'", "--copies", "2", "--on-fault", "skip",
+             "--fill", "--val", shards_, "--val-where", "key matches '*3'"});
   EXPECT_EQ(samples(kept, "train_samples"), 9);
   EXPECT_EQ(samples(kept, "val_samples"), 10);
 
@@ -683,6 +685,7 @@ TEST_F(TrainOptions, SkipAndTakeDivideASetForTrainingAndEvaluation) {
     return result.err;
   };
   EXPECT_THAT(refused({"--skip", "96"}), HasSubstr("96 to skip leave nothing of 96 samples"));
+  EXPECT_THAT(refused({"--where", "key == 'none'"}), HasSubstr("keeps none of 96 samples"));
   EXPECT_THAT(refused({"--take", "9", "--no-index", "--no-scan"}),
               HasSubstr("the number in each shard must be known"));
   EXPECT_THAT(refused({"--take", "9", "--order", "webdataset"}),

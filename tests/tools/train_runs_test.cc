@@ -246,6 +246,24 @@ TEST_F(TrainRuns, SkippedSamplesAreCountedAndAnEpochOfNoneFails) {
   EXPECT_THAT(none.err, HasSubstr("has no sample"));
 }
 
+TEST_F(TrainRuns, APassThatEndsEarlyCountsWhatItsOwnBatchesSkipped) {
+  for (const char* name : {"set-000000.tar", "set-000001.tar", "set-000002.tar"}) {
+    std::string shard = read_file(dir_ / name);
+    int number = 0;
+    for (auto at = shard.find("IHDR"); at != shard.npos; at = shard.find("IHDR", at + 1))
+      if (number++ % 3 == 0) shard[at + 6] = '\x7f';  // a width that its checksum contradicts
+    write_file(dir_ / name, shard);
+  }
+  for (const char* prefetch : {"1", "40"}) {
+    const ProcessResult cut =
+        train({"--run-dir", "none", "--on-fault", "skip", "--shuffle", "0", "--workers", "1",
+               "--no-scan", "--no-autotune", "--prefetch", prefetch, "--limit-train-batches", "2"});
+    ASSERT_EQ(cut.status, 0) << cut.err;
+    const auto events = json_lines(cut.out);
+    EXPECT_EQ(events[events.size() - 2]["skipped"], 6) << "of 16 samples";
+  }
+}
+
 TEST_F(TrainRuns, ShardsThatAreTrainedAndEvaluatedOnAreWarnedOf) {
   const auto with_val = [&](const std::string& val) {
     return train({"--run-dir", "none", "--val", val, "--limit-train-batches", "1"}).err;

@@ -15,6 +15,7 @@
 #include "tools/create/local_file.h"
 #include "tools/create/renumbered_source.h"
 #include "tools/label_map.h"
+#include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
 #include "wds/shard_spec.h"
@@ -149,9 +150,9 @@ void SourceOptions::declare_synthetic(CLI::App& app) {
   app.add_option("--count", synthetic_.count, "Samples to make")
       ->transform(whole_number(1, kMaxCount))
       ->needs(kind);
-  app.add_option("--classes", synthetic_.classes, "Classes or labels")
-      ->transform(whole_number(1, 1 << 24))
-      ->needs(kind);
+  classes_ = app.add_option("--classes", synthetic_.classes, "classes, multilabel: their number")
+                 ->transform(whole_number(1, 1 << 24))
+                 ->needs(kind);
   app.add_option_function<std::string>(
          "--size", [this](const std::string& text) { synthetic_.size = made_size(text); },
          "Their size: N, or height x width [32]")
@@ -174,6 +175,8 @@ void SourceOptions::declare_encoding(CLI::App& app) {
 void SourceOptions::check() const {
   check_source();
   check_taken();
+  if (has_own_classes(synthetic_.kind))
+    refuse_given({classes_}, "--synthetic classes and multilabel");
   check_table();
   check_encoding();
   if (made_up()) static_cast<void>(make_synthetic_source(synthetic()));

@@ -16,7 +16,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace millrace::tools {
 
@@ -65,6 +66,7 @@ class SourceOptions {
   std::string masks_;
   ColumnOptions columns_;
   SyntheticOptions synthetic_{.kind = ""};
+  CLI::Option* classes_ = nullptr;
   std::string format_;
   std::string resize_;
   int quality_ = 0;  ///< 0: not given

@@ -9,6 +9,8 @@ std::vector<std::string> synthetic_kinds() {
   return {"classes", "multilabel", "scenes", "segments"};
 }
 
+bool has_own_classes(std::string_view kind) { return kind == "scenes" || kind == "segments"; }
+
 std::unique_ptr<SampleSource> make_synthetic_source(const SyntheticOptions& options) {
   if (options.kind == "scenes") return make_scenes_source(options);
   if (options.kind == "segments") return make_segments_source(options);

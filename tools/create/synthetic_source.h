@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decode/transforms.h"
@@ -40,6 +41,8 @@ struct SyntheticOptions {
 
 /// All kinds.
 std::vector<std::string> synthetic_kinds();
+/// Whether the kind has its own classes: SyntheticOptions::classes is for the others.
+bool has_own_classes(std::string_view kind);
 
 /// Throws: InvalidArgument for an unknown kind and for too many classes.
 std::unique_ptr<SampleSource> make_synthetic_source(const SyntheticOptions& options);

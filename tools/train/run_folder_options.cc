@@ -5,11 +5,13 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "io/base/error.h"
 #include "tools/help.h"
@@ -152,7 +154,17 @@ void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_
   if (every_minutes > 0 && whole_seconds(every_minutes) == std::chrono::seconds::zero())
     refuse_folder(
         fmt::format("--save-every-minutes {:g} is less than a second; 0: never", every_minutes));
+  if (run_dir == "none") check_nothing_saved();
   check_start();
+}
+
+void RunFolderOptions::check_nothing_saved() const {
+  const std::array kOptions =
+      std::to_array<std::pair<const char*, bool>>({{"--save-top-k", top_k > 0},
+                                                   {"--save-every-steps", every_steps > 0},
+                                                   {"--save-every-minutes", every_minutes > 0}});
+  for (const auto& [name, given] : kOptions)
+    if (given) refuse_folder(std::string(name) + " needs a --run-dir");
 }
 
 void RunFolderOptions::check_places() const {

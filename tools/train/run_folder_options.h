@@ -54,6 +54,7 @@ struct RunFolderOptions {
   void check_run_dir() const;
   [[noreturn]] void refuse_used() const;
   bool holds_run(const io::Opener& opener) const;
+  void check_nothing_saved() const;
   void check_start() const;
   void check_start_places() const;
   void meet_own(const io::Opener& opener) const;
