@@ -47,7 +47,7 @@ void count_probability(double probability, bool is_right, EvaluationDetails& det
   of.probability += static_cast<std::uint64_t>(std::llround(probability * kProbabilityUnit));
 }
 
-bool all_finite(std::span<const float> values) {
+bool has_finite_outputs(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
@@ -344,7 +344,7 @@ struct DetailedObjective::Target {
     const std::size_t width = output.data.size() / size;
     for (std::size_t slot = 0; slot < size; ++slot) {
       const std::span<const float> own = output.data.subspan(slot * width, width);
-      if (batch.valid[slot] != 0 && all_finite(own)) visit(slot, own);
+      if (batch.valid[slot] != 0 && has_finite_outputs(own)) visit(slot, own);
     }
   }
 

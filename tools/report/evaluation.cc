@@ -21,12 +21,12 @@ namespace {
 
 using html::escaped;
 
-constexpr std::size_t kMostClasses = 1000;
-constexpr std::size_t kMostMatrix = 30;
-constexpr std::size_t kMostShots = 24;
+constexpr std::size_t kMostClassRows = 1000;
+constexpr std::size_t kMostMatrixSide = 30;
+constexpr std::size_t kMostOfGallery = 24;
 constexpr std::size_t kBins = 15;
 
-const RecordJson& list_in(const RecordJson& json, const char* name) {
+const RecordJson& array_in(const RecordJson& json, const char* name) {
   static const RecordJson kNone = RecordJson::array();
   const auto found = json.is_object() ? json.find(name) : json.end();
   return json.is_object() && found != json.end() && found->is_array() ? *found : kNone;
@@ -63,7 +63,7 @@ class Evaluation {
 
  private:
   std::string name(double number) const {
-    const RecordJson& names = list_in(json_, "names");
+    const RecordJson& names = array_in(json_, "names");
     const auto at = static_cast<std::size_t>(std::clamp(number, 0.0, 1e9));
     return at < names.size() && names[at].is_string() ? names[at].get<std::string>()
                                                       : fmt::format("{}", at);
@@ -85,8 +85,8 @@ class Evaluation {
 
   /// Rows are shaded by the share of their class, so that a rare class is seen as well.
   std::string matrix() const {
-    const RecordJson& rows = list_in(json_, "confusion");
-    if (rows.empty() || rows.size() > kMostMatrix) return {};
+    const RecordJson& rows = array_in(json_, "confusion");
+    if (rows.empty() || rows.size() > kMostMatrixSide) return {};
     std::string text =
         "<h3>Confusion</h3>\n<p>Rows are what samples are, columns what they were taken for; "
         "shades are shares of the row.</p>\n"
@@ -104,7 +104,7 @@ class Evaluation {
     for (const double count : counts) sum += count;
     std::string text =
         fmt::format("<tr><th scope=\"row\">{}</th>", escaped(name(static_cast<double>(number))));
-    for (std::size_t i = 0; i < std::min(counts.size(), kMostMatrix); ++i) {
+    for (std::size_t i = 0; i < std::min(counts.size(), kMostMatrixSide); ++i) {
       const double share = sum > 0 ? counts[i] / sum : 0;
       const int shade = share > 0 ? std::clamp(static_cast<int>(std::ceil(share * 9)), 1, 9) : 0;
       text += fmt::format("<td class=\"n s{}{}\">{}</td>", shade, i == number ? " same" : "",
@@ -115,7 +115,7 @@ class Evaluation {
 
   std::string pairs() const {
     std::vector<std::vector<std::string>> cells;
-    for (const RecordJson& pair : list_in(json_, "confused")) {
+    for (const RecordJson& pair : array_in(json_, "confused")) {
       const std::vector<double> of = numbers(pair, 3);
       if (of.empty() || cells.size() == 50) continue;
       cells.push_back({escaped(name(of[0])), escaped(name(of[1])), html::number(of[2])});
@@ -136,8 +136,8 @@ class Evaluation {
 
   std::string class_table() const {
     std::vector<Row> rows;
-    for (const RecordJson& one : list_in(json_, "by_class"))
-      if (const auto of = numbers(one, 4); !of.empty() && rows.size() < kMostClasses)
+    for (const RecordJson& one : array_in(json_, "by_class"))
+      if (const auto of = numbers(one, 4); !of.empty() && rows.size() < kMostClassRows)
         rows.push_back({of[0], of[1], of[2], of[3]});
     std::erase_if(rows, [](const Row& row) { return row.wanted == 0 && row.predicted == 0; });
     std::ranges::stable_sort(rows, {}, &Row::recall);
@@ -168,7 +168,7 @@ class Evaluation {
     std::vector<Bin> all;
     const auto calibration = json_.find("calibration");
     if (calibration == json_.end()) return all;
-    for (const RecordJson& one : list_in(*calibration, "bins"))
+    for (const RecordJson& one : array_in(*calibration, "bins"))
       if (const auto of = numbers(one, 3); !of.empty() && of[2] <= 1 && of[1] <= of[0])
         all.push_back({of[0], of[1], of[2]});
     if (all.size() != kBins) all.clear();
@@ -236,8 +236,8 @@ class Evaluation {
   std::string gallery(const std::string& title, const char* list) const {
     std::string shots;
     std::size_t count = 0;
-    for (const RecordJson& sample : list_in(json_, list)) {
-      if (count++ == kMostShots) break;
+    for (const RecordJson& sample : array_in(json_, list)) {
+      if (count++ == kMostOfGallery) break;
       shots += shot(sample);
     }
     if (shots.empty()) return {};
@@ -339,8 +339,8 @@ std::string evaluation_of(const RunRecord& run) {
 std::string first_batch_of(const RunRecord& run) {
   std::string shots;
   std::size_t count = 0;
-  for (const RecordJson& one : list_in(run.first_batch, "pictures")) {
-    if (count++ == kMostShots) break;
+  for (const RecordJson& one : array_in(run.first_batch, "pictures")) {
+    if (count++ == kMostOfGallery) break;
     const std::string key = text_in(one, "key");
     const auto side = [&](const char* name) {
       return static_cast<int>(std::clamp(number_in(one, name).value_or(1), 1.0, 512.0));

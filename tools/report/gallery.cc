@@ -15,8 +15,8 @@
 namespace millrace::tools {
 namespace {
 
-constexpr std::size_t kMostPictures = 64;
-constexpr int kSmallSide = 64;
+constexpr std::size_t kMostOfShards = 64;
+constexpr int kPixelatedSide = 64;
 constexpr double kMostOffset = 9e15;
 
 /// Where a picture is, as evaluation.json says.
@@ -35,7 +35,7 @@ std::vector<Wanted> wanted_of(const RecordJson& evaluation) {
     for (const RecordJson& sample : *samples) {
       const std::string name = picture_name(sample);
       if (name.empty() || std::ranges::find(all, name, &Wanted::name) != all.end()) continue;
-      if (all.size() == kMostPictures) return all;
+      if (all.size() == kMostOfShards) return all;
       all.push_back({.name = name,
                      .shard = text_in(sample, "shard"),
                      .offset = static_cast<std::uint64_t>(*number_in(sample, "offset")),
@@ -123,7 +123,7 @@ std::string inline_picture(std::string_view base64, int width, int height, std::
   constexpr std::size_t kMostBytes = std::size_t{128} << 10;
   const std::string_view type = type_of(base64);
   if (type.empty() || base64.size() > kMostBytes || !is_base64(base64)) return {};
-  const bool is_small = std::max(width, height) <= kSmallSide || type == "image/png";
+  const bool is_small = std::max(width, height) <= kPixelatedSide || type == "image/png";
   return fmt::format(
       "<img src=\"data:{};base64,{}\" width=\"{}\" height=\"{}\"{} loading=\"lazy\" "
       "decoding=\"async\" alt=\"{}\">",

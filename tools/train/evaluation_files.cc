@@ -29,7 +29,7 @@ constexpr std::size_t kMostRows = 1000;
 constexpr std::int64_t kMostMatrix = 30;
 constexpr std::size_t kMostPairs = 50;
 constexpr std::size_t kMostFirst = 12;
-constexpr int kSide = 128;
+constexpr int kSeenSide = 128;
 
 std::vector<std::string> picture_suffixes() {
   std::vector<std::string> all;
@@ -146,7 +146,7 @@ RecordJson bins_json(const EvaluationDetails& details) {
   return bins;
 }
 
-std::string mask_png(const trainer::SmallMask& mask, const DetailNames& names) {
+std::string small_mask_png(const trainer::SmallMask& mask, const DetailNames& names) {
   decode::ClassImage classes{.height = static_cast<int>(mask.height),
                              .width = static_cast<int>(mask.width),
                              .labels = {mask.classes.begin(), mask.classes.end()}};
@@ -169,8 +169,8 @@ RecordJson sample_json(const trainer::ScoredSample& sample, const DetailNames& n
   json["probability"] = sample.probability;
   json["loss"] = sample.loss;
   if (sample.wanted.classes.empty()) return json;
-  json["wanted"] = mask_png(sample.wanted, names);
-  json["found"] = mask_png(sample.found, names);
+  json["wanted"] = small_mask_png(sample.wanted, names);
+  json["found"] = small_mask_png(sample.found, names);
   return json;
 }
 
@@ -302,7 +302,7 @@ RecordJson first_batch_json(const pipeline::Batch& batch, const ImageOptions& im
   for (std::size_t slot = 0; slot < batch.keys.size(); ++slot) {
     if (batch.valid[slot] == 0) continue;
     if (json["pictures"].size() == kMostFirst) break;
-    const decode::Image image = shrunk(pictures.of(slot), kSide);
+    const decode::Image image = shrunk(pictures.of(slot), kSeenSide);
     json["pictures"].push_back({{"key", batch.keys[slot]},
                                 {"width", image.width},
                                 {"height", image.height},
