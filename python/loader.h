@@ -89,7 +89,8 @@ class Loader {
   /// std::runtime_error if a trace is being recorded.
   void begin_trace(std::size_t most_events);
   /// Writes what was recorded, in Chrome's trace format (io/trace_file.h), to the file at `path`,
-  /// packed if its name ends in .gz. Throws: Io; std::runtime_error if nothing is being recorded.
+  /// packed if its name ends in .gz. Throws: NotFound, Io; std::runtime_error if nothing is being
+  /// recorded.
   void end_trace(const std::string& path);
 
  private:

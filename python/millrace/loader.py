@@ -172,8 +172,8 @@ class Loader(Generic[T]):
         The file is Chrome's trace format, packed if its name ends in ``.gz``, as ``millrace train
         --trace`` writes it: ui.perfetto.dev opens it. What comes after ``most_events`` spans and
         counters, of some 150 bytes each in memory, is left out. The threads end where the block
-        begins and where it ends, and start again at the next batch. Raises IoError if the file
-        cannot be written, also after an exception in the block, which it then follows.
+        begins and where it ends, and start again at the next batch. Raises NotFoundError for a
+        folder that is not there and IoError if the file cannot be written, when the block ends.
         """
         self._core.begin_trace(most_events)
         try:

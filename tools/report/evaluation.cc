@@ -57,7 +57,9 @@ class Evaluation {
   bool has_details() const { return kind_ == "classes" || kind_ == "labels" || kind_ == "masks"; }
   std::string text() const {
     return said() + matrix() + pairs() + class_table() + calibration() +
-           gallery("Worst " + std::string(kind_ == "masks" ? "masks" : "losses"), "worst") +
+           gallery("Worst " + std::string(kind_ == "masks" ? "masks: picture, mask, predicted mask"
+                                                           : "losses"),
+                   "worst") +
            gallery("Most confident mistakes", "mistakes");
   }
 
