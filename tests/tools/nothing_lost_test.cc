@@ -68,9 +68,9 @@ TEST_F(NothingLost, AClassThatCameMeanwhileIsNoContinuation) {
 }
 
 TEST_F(NothingLost, ASetThatIsStoppedAtAnyRenameGoesOn) {
-  write_photos(3);
-  const std::vector<std::string> words = {
-      "create", "out/s-%d.tar", "--from-folder", "in", "--maxcount", "2", "--threads", "1"};
+  write_photos(40);
+  const std::vector<std::string> words = {"create",     "out/s-%d.tar", "--from-folder", "in",
+                                          "--maxcount", "10",           "--threads",     "1"};
   int stopped = 0;
   for (int nth = 1; nth <= 4; ++nth) {
     fs::remove_all(dir_ / "out");
@@ -240,10 +240,9 @@ TEST_F(NothingLost, AShardThatGrewIsNotReadByItsOldIndex) {
   ASSERT_EQ(run({"index", "s.tar"}).status, 0);
   longer += TarBuilder().file("b.txt", "2").end().bytes();
   write_file(dir_ / "s.tar", longer);
-  for (const char* order : {"permutation", "millrace"}) {
-    const auto listed = run({"order", "s.tar", "--order", order});
-    EXPECT_EQ(listed.status, 1) << order << ": " << listed.out;
-  }
+  const auto listed = run({"order", "s.tar", "--order", "permutation"});
+  EXPECT_EQ(listed.status, 1) << listed.out;
+  EXPECT_THAT(listed.err, HasSubstr("longer than the"));
 }
 
 }  // namespace
