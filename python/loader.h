@@ -58,7 +58,7 @@ class Loader {
   std::optional<Handed> next(std::uint64_t pass, const Topology& topology);
 
   /// After the last batch handed out, as JSON.
-  std::string state() const;
+  std::string state();
   /// Continues where a loader of the same options stood: with this rank's state, or with those of
   /// all ranks, in their order, of any other number of ranks. Throws: Corrupt, InvalidArgument.
   void load(const std::vector<std::string>& states);
@@ -98,6 +98,10 @@ class Loader {
   /// Requires, as the next: prepare().
   std::optional<std::int64_t> count_batches(const Topology& topology) const;
   void check_length() const;
+  /// Throws: InvalidArgument if the loaded state is of other contents of the shards.
+  void check_contents();
+  void look_at_contents();
+  std::string contents_to_save();
   /// With the streams of the state, or those of the options.
   pipeline::PipelineOptions options_as(const Topology& topology) const;
   pipeline::Position position() const;
@@ -121,6 +125,8 @@ class Loader {
   int saved_streams_ = 0;                ///< of the pipeline, or as the next
   int loaded_streams_ = 0;               ///< of the state that was loaded; 0: none
   pipeline::Position loaded_;            ///< that state
+  std::string loaded_contents_;          ///< likewise, of the shards, as JSON; empty: not known
+  std::string contents_;                 ///< of this loader's shards; empty: not yet looked at
   bool begun_ = false;                   ///< a batch was handed out since begin() or load()
   bool failed_ = false;                  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;

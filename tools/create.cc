@@ -93,6 +93,7 @@ class CreateCommand final : public Command {
     pictures_.settle();
     check_set(set_options());
     source_.check();
+    if (pictures_.resizes()) source_.check_resized_by("--jpeg resize");
     metrics_.check();
   }
 

@@ -147,6 +147,8 @@ class IndexCommand final : public Command {
         for (const nlohmann::json& one : packed) take(unpack(one));
     }
     trainer::decide(processes_->cluster(), [&] {
+      if (sets.empty())
+        throw Error(ErrorCode::kCorrupt, "no shard could be indexed: all are damaged");
       for (const Set& set : sets) write_set(set.manifest, set.path, context);
       return std::string();
     });

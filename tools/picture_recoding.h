@@ -22,6 +22,7 @@
 #include "io/bytes.h"
 #include "tools/component_option.h"
 #include "tools/picture_ways.h"
+#include "tools/resized_partners.h"
 #include "trainer/cluster.h"
 #include "wds/manifest.h"
 
@@ -38,15 +39,18 @@ class PictureRecoding {
   /// Once the words are parsed. Throws: InvalidArgument.
   void settle();
   bool wanted() const { return jpeg_ != nullptr || raw_ != nullptr; }
+  /// Whether JPEGs get another size.
+  bool resizes() const { return jpeg_ != nullptr && jpeg_->resizes(); }
   /// The options' values, empty without: what a manifest says.
   const wds::StoredPictures& stored() const { return stored_; }
 
   /// The fields' data, and suffixes, as the options say. What is no picture, or cannot be stored
-  /// so, stays as it is, and is counted. Throws: std::bad_alloc.
+  /// so, stays as it is, and is counted. Throws: InvalidArgument, with the key, where a picture
+  /// would no longer fit its mask or boxes; std::bad_alloc.
   template <typename Field>
   void recode(const std::string& key, std::vector<Field>& fields) {
+    if (jpeg_ != nullptr) recode_jpegs(key, fields);
     for (Field& field : fields) {
-      if (jpeg_ != nullptr) field.data = as_jpeg(field.suffix, field.data);
       if (raw_ == nullptr) continue;
       const std::string stem = field.suffix.substr(0, field.suffix.rfind('.') + 1);
       auto raw = as_raw(key, field.suffix, field.data);
@@ -90,6 +94,17 @@ class PictureRecoding {
     for (const Field& field : fields)
       if (field.suffix == suffix) return true;
     return false;
+  }
+  template <typename Field>
+  void recode_jpegs(const std::string& key, std::vector<Field>& fields) {
+    std::vector<ResizedField> changes;
+    for (Field& field : fields) {
+      io::Bytes after = as_jpeg(field.suffix, field.data);
+      if (resizes())
+        changes.push_back({.suffix = field.suffix, .before = field.data, .after = after});
+      field.data = std::move(after);
+    }
+    check_partners(key, changes);
   }
   io::Bytes as_jpeg(const std::string& suffix, const io::Bytes& data);
   /// An empty suffix: it stays as it is.

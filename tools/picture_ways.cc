@@ -37,6 +37,7 @@ class ResizeWay final : public JpegWay {
                        how_.restarts ? ", with restart markers" : "");
   }
   std::string_view why_not() const override { return "not larger"; }
+  bool resizes() const override { return true; }
 
  private:
   ways::Resize how_;

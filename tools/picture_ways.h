@@ -29,6 +29,8 @@ class JpegWay {
   /// What was done, of several JPEGs: "re-coded with restart markers".
   virtual std::string done() const = 0;
   virtual std::string_view why_not() const { return {}; }
+  /// Whether pictures get another size, which what belongs to them may not follow.
+  virtual bool resizes() const { return false; }
 };
 
 /// Which pictures are stored as raw pixels.

@@ -295,6 +295,9 @@ class ReshardCommand final : public Command {
       text += "; shuffled through a buffer of " +
               counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample");
     context.log.info(text + of_pictures);
+    for (const std::string& suffix : result.not_found)
+      context.log.warn("no sample has the field " + printable(suffix) +
+                       ", which --rename or --select names");
   }
 
   std::optional<RunProcesses> processes_;  ///< until an error has been printed

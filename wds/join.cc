@@ -6,6 +6,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/local_path.h"
+#include "wds/outgrown_index.h"
 #include "wds/shard_scan.h"
 
 namespace millrace::wds {
@@ -23,8 +24,10 @@ std::shared_ptr<const JoinedContents> read_contents(const io::Opener& opener,
                                                     const std::string& url,
                                                     const ShardOptions& options,
                                                     FaultLedger* ledger) {
-  if (auto index = find_index_of(opener, url, options.stop, ledger))
+  if (auto index = find_index_of(opener, url, options.stop, ledger)) {
+    check_not_outgrown(url, *index);
     return std::make_shared<const JoinedContents>(std::move(index), true);
+  }
   ShardOptions whole = options;
   whole.suffixes.clear();
   whole.index = nullptr;

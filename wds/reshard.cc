@@ -1,6 +1,7 @@
 #include "wds/reshard.h"
 
 #include <algorithm>
+#include <set>
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
@@ -34,6 +35,10 @@ class Resharding {
   ReshardResult finish() {
     result_.shards = writer_.finish();
     result_.digest = counted_.hex();
+    for (const auto& [old, renamed] : options_.rename)
+      if (!found_.contains(old)) result_.not_found.push_back(old);
+    for (const std::string& selected : options_.select)
+      if (!found_.contains(selected)) result_.not_found.push_back(selected);
     return std::move(result_);
   }
 
@@ -64,7 +69,7 @@ class Resharding {
     counted_.update(std::as_bytes(std::span(text)));
   }
 
-  WriterSample choose(const Sample& sample) const {
+  WriterSample choose(const Sample& sample) {
     WriterSample chosen{.key = sample.key, .fields = {}};
     for (const Field& field : sample.fields) {
       std::string suffix = renamed(field.suffix);
@@ -73,15 +78,20 @@ class Resharding {
     return chosen;
   }
 
-  std::string renamed(const std::string& suffix) const {
+  std::string renamed(const std::string& suffix) {
     const auto found = std::find_if(options_.rename.begin(), options_.rename.end(),
                                     [&](const auto& rule) { return rule.first == suffix; });
-    return found == options_.rename.end() ? suffix : found->second;
+    if (found == options_.rename.end()) return suffix;
+    found_.insert(suffix);
+    return found->second;
   }
 
-  bool is_selected(const std::string& suffix) const {
+  bool is_selected(const std::string& suffix) {
     const auto& select = options_.select;
-    return select.empty() || std::find(select.begin(), select.end(), suffix) != select.end();
+    if (select.empty()) return true;
+    const bool selected = std::find(select.begin(), select.end(), suffix) != select.end();
+    if (selected) found_.insert(suffix);
+    return selected;
   }
 
   bool is_duplicate(const Sample& sample) {
@@ -121,6 +131,7 @@ class Resharding {
   KeySet keys_;
   std::vector<Taken> taken_;       // of the block
   std::vector<WriterSample> own_;  // of those
+  std::set<std::string> found_;    // suffixes that options_ names
   Sha256 counted_;
   ReshardResult result_;
 };

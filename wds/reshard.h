@@ -64,6 +64,8 @@ struct ReshardResult {
   std::uint64_t written = 0;
   std::uint64_t duplicates = 0;  ///< omitted
   std::uint64_t empty = 0;       ///< omitted: none of the selected fields
+  /// Of `rename` (the old) and `select`: suffixes that no sample has.
+  std::vector<std::string> not_found = {};
   /// SHA-256 of the keys, suffixes and sizes of all samples that were counted, of other processes'
   /// shards, too, in order: processes that number other samples give other digests.
   std::string digest;

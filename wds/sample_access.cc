@@ -11,6 +11,7 @@
 #include "io/base/threads.h"
 #include "io/local_path.h"
 #include "wds/detail/joiner.h"
+#include "wds/outgrown_index.h"
 #include "wds/parquet_shard.h"
 
 namespace millrace::wds {
@@ -67,6 +68,7 @@ void check_places(const SetContents::Shard& shard) {
   if (shard.scan && shard.scan->damage)
     no_places(shard.url, "the shard is damaged, so mend it or leave it out: " +
                              std::string(shard.scan->damage->what()));
+  if (shard.index) check_not_outgrown(shard.url, *shard.index);
   // An unpacked stream that is longer than the file was packed.
   const bool packed = shard.index ? shard.index->bytes < shard.index->end : shard.scan->compressed;
   if (packed) no_places(shard.url, "the shard is compressed, so unpack it");

@@ -32,8 +32,19 @@ std::size_t parse_width(const std::string& pattern, std::size_t& at) {
   return width;
 }
 
+// A reader goes by the content, but what else opens "a.tar.gz" goes by its name.
+void refuse_packed(const std::string& pattern) {
+  for (const char* end : {".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz", ".zst", ".tzst", ".lz4"})
+    if (pattern.ends_with(end))
+      refuse_pattern(
+          "shards are written as plain tars, so that each sample is found in them: end "
+          "the pattern in .tar, and pack them afterwards if they must be: " +
+          pattern);
+}
+
 // User input, so printf is not used: it would interpret every % in it.
 Pattern parse_pattern(const std::string& pattern) {
+  refuse_packed(pattern);
   const std::size_t percent = pattern.find('%');
   if (percent == std::string::npos || pattern.find('%', percent + 1) != std::string::npos) {
     refuse_pattern("a shard pattern holds one %d or %0Nd: " + pattern);

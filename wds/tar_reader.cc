@@ -183,14 +183,15 @@ detail::HeaderFacts TarReader::State::inspect(const detail::Header& found) const
 
 void TarReader::State::check_member(const detail::Header& found, TarMember& member) {
   const detail::HeaderFacts facts = found.plain ? detail::HeaderFacts() : inspect(found);
-  member.name = found.name;
+  // libarchive composes what is decomposed Unicode in a pax header; keys are bytes.
+  member.name = facts.name.empty() ? found.name : facts.name;
   member.offset = found.offset;
   member.data_offset = tape->position();
   member.size = found.size;
   member.header_crc32 = found.crc32;
   member.archive = archive;
   member.kind = kind_of(found, facts.type);
-  member.link = found.link;
+  member.link = found.link.empty() || facts.link.empty() ? found.link : facts.link;
   unread = found.size;
   check_claim(found);
   const auto fail = [&](ErrorCode code, const std::string& message) {

@@ -504,6 +504,24 @@ def test_ranks_states_continue_on_another_number_of_ranks(shards: str) -> None:
         assert steps(loaders) == whole[3:], f"{world} ranks"
 
 
+def test_a_state_of_shards_with_other_contents_is_refused(tmp_path: Path) -> None:
+    spec = make_shards(tmp_path)
+    with pipeline(spec).numpy() as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    with pipeline(spec).numpy() as again:
+        again.load_state_dict(state)
+        assert len(list(again)) == 12
+    make_shards(tmp_path, 200, 30, "--seed", "5", "--force")
+    with pipeline(spec).numpy() as other:
+        other.load_state_dict(state)
+        with pytest.raises(mr.InvalidArgumentError, match="other contents"):
+            next(iter(other))
+        del state["contents"]  # as earlier versions saved it
+        other.load_state_dict(state)
+        assert len(list(other)) == 12
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -5,6 +5,7 @@
 //   fsync:N   the Nth fsync() fails with ENOSPC
 //   kill:N    the process is killed (SIGKILL) before its Nth call of any of these
 //   rename:N  it is killed before its Nth rename
+//   stop:N    it is asked to end (SIGTERM) before its Nth rename, which then takes a while
 //   list:N    the Nth folder that is listed fails with EIO
 //   remove:N  the Nth file that is removed stays, with EPERM
 //
@@ -44,7 +45,11 @@ void count_call() {
 
 void count_rename() {
   count_call();
-  if (++renames == asked("rename:")) ::raise(SIGKILL);
+  const long nth = ++renames;
+  if (nth == asked("rename:")) ::raise(SIGKILL);
+  if (nth != asked("stop:")) return;
+  ::kill(::getpid(), SIGTERM);
+  ::usleep(200'000);
 }
 
 /// How many of `size` bytes still fit; -1 if the disk is full.

@@ -223,6 +223,30 @@ TEST(Compressed, AFramesWindowIsLimited) {
   EXPECT_EQ(read_compressed(wide, {.tar = {.max_window_bytes = 16 * kMiB}}).samples.size(), 3U);
 }
 
+TEST(Compressed, NothingButZerosFollowsTheLastStream) {
+  for (const int filter : {ARCHIVE_FILTER_BZIP2, ARCHIVE_FILTER_XZ, ARCHIVE_FILTER_ZSTD}) {
+    const std::string first = filtered(numbered_tar(33), filter);
+    std::string second = filtered(numbered_tar(33, 33), filter);
+    const ShardOptions concatenated{.tar = {.behind_end = BehindEnd::kRead}};
+    EXPECT_EQ(read_compressed(first + second, concatenated).samples.size(), 66U);
+    second[0] ^= 1;
+    EXPECT_TRUE(read_compressed(first + second, concatenated).fault.has_value()) << filter;
+    EXPECT_TRUE(read_compressed(first + "garbage").fault.has_value()) << filter;
+  }
+  const std::string packed = filtered(numbered_tar(3), ARCHIVE_FILTER_BZIP2);
+  EXPECT_EQ(read_compressed(packed + std::string(512, '\0')).fault, std::nullopt);
+}
+
+TEST(Compressed, DamageInTheMiddleIsNoCut) {
+  for (const int filter : {ARCHIVE_FILTER_BZIP2, ARCHIVE_FILTER_XZ, ARCHIVE_FILTER_ZSTD}) {
+    std::string packed = filtered(numbered_tar(40), filter);
+    EXPECT_EQ(read_compressed(packed.substr(0, packed.size() - 9)).fault, ErrorCode::kTruncated)
+        << filter;
+    packed[packed.size() / 2] ^= 0x55;
+    EXPECT_EQ(read_compressed(packed).fault, ErrorCode::kCorrupt) << filter;
+  }
+}
+
 // pzstd begins with a skippable frame, which libarchive 3.6 does not recognise as zstd.
 TEST(Compressed, SkippableFramesMayComeFirst) {
   const std::string skippable = little_endian(0x184D2A5E, 4) + little_endian(7, 4) + "ignored";

@@ -112,6 +112,30 @@ TEST(SampleAccess, RefusesShardsInWhichNothingCanBeSought) {
   EXPECT_THAT(refusal({}), ::testing::HasSubstr("only once"));
 }
 
+// An opener of files: only what is on disk tells its size before it is read.
+TEST(SampleAccess, AShardThatOutgrewItsIndexIsAFault) {
+  const TempDir dir;
+  const io::UrlOpener opener;
+  const Strings shards = {dir / "a.tar"};
+  testing::write_file(shards[0], TarBuilder().file("a.txt", "1").end().bytes());
+  write_index(build_index(opener, shards[0]), index_url(shards[0]));
+  EXPECT_EQ(find_contents(opener, shards)->count, 1U);
+  testing::write_file(shards[0],
+                      TarBuilder().file("a.txt", "1").file("b.txt", "2").end(20'480).bytes());
+  const auto code = [](const auto& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kCancelled;
+  };
+  EXPECT_EQ(code([&] { find_contents(opener, shards); }), ErrorCode::kCorrupt);
+  const std::vector<Strings> joined = {shards};
+  const Joins joins(Strings{"own.tar"}, joined);
+  EXPECT_EQ(code([&] { joins.contents(opener, shards[0], {}, nullptr); }), ErrorCode::kCorrupt);
+}
+
 TEST(SampleAccess, ADamagedIndexIsSaidOrAFaultAndOneThatCannotBeReachedIsAFault) {
   AccessSet set(2);
   std::string& index = set.opener.files[index_url("1.tar")];

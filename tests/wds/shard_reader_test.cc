@@ -96,6 +96,19 @@ TEST(ShardReader, ReadsEveryDialect) {
                                 longer.substr(0, 200) + ":jpg=long", "\xC3\xA4:jpg=pax"}));
 }
 
+TEST(ShardReader, KeysOfDecomposedUnicodeAreTheirBytes) {
+  const std::string name = "e\xCC\x81.jpg";
+  EXPECT_EQ(read(TarBuilder().pax_file("e.jpg", "1", {{"path", name}}).end().bytes()),
+            (Strings{"e\xCC\x81:jpg=1"}));
+  EXPECT_EQ(read(TarBuilder().gnu_file(name, "1").end().bytes()), (Strings{"e\xCC\x81:jpg=1"}));
+  EXPECT_EQ(read(TarBuilder()
+                     .pax_file("e.jpg", "1", {{"path", name}})
+                     .pax_file("f.png", "", {{"path", "f.png"}, {"comment", "no link"}})
+                     .end()
+                     .bytes()),
+            (Strings{"e\xCC\x81:jpg=1", "f:png="}));
+}
+
 TEST(ShardReader, SameSamplesWhereverBuffersEnd) {
   TarBuilder builder;
   for (int i = 0; i < 40; ++i) {

@@ -24,6 +24,7 @@ void ChunkedRecords::open(const std::string& index,
   }
   for (const ItemChunk& chunk : chunks_)
     if (chunk.packing == Packing::kPlain) chunk.check(ranges_);
+  checked_ = std::make_unique<std::once_flag[]>(chunks_.size());
 }
 
 void ChunkedRecords::set_columns(std::vector<std::string> names, std::vector<std::string> encodings,
@@ -56,6 +57,10 @@ std::string ChunkedRecords::place(std::uint64_t index) const {
 std::vector<RecordValue> ChunkedRecords::read(std::uint64_t index,
                                               const std::vector<std::size_t>& columns) const {
   const ItemChunk& chunk = chunk_of(chunks_, index);
+  // When it is first read, so that the disk is read once.
+  if (!chunk.sha1.empty())
+    std::call_once(checked_[static_cast<std::size_t>(&chunk - chunks_.data())],
+                   [&chunk] { chunk.check_sha1(); });
   const auto parts = sized_parts(chunk.item(ranges_, index - chunk.first), sizes_);
   std::vector<RecordValue> values;
   values.reserve(columns.size());

@@ -16,6 +16,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -62,6 +64,7 @@ class ChunkedRecords : public Records {
   std::string index_;
   FileRanges ranges_;
   std::vector<ItemChunk> chunks_;
+  std::unique_ptr<std::once_flag[]> checked_;  ///< of each chunk: its checksum
   std::vector<std::string> names_;
   std::vector<std::string> encodings_;
   std::vector<std::uint64_t> sizes_;

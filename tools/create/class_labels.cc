@@ -1,5 +1,8 @@
 #include "tools/create/class_labels.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -11,16 +14,27 @@ namespace {
 
 constexpr std::size_t kMostNames = 1'000'000;
 
+std::string without_space(const std::string& text) {
+  constexpr const char* kSpace = " \t\r";
+  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+/// Also "2.0", as pandas writes a column of integers in which one was missing.
 std::optional<std::int64_t> as_integer(const std::string& text) {
   std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size()) return {};
+  const char* const last = text.data() + text.size();
+  const auto [end, status] = std::from_chars(text.data(), last, value);
+  if (status != std::errc()) return {};
+  if (end != last && (*end != '.' || std::any_of(end + 1, last, [](char c) { return c != '0'; })))
+    return {};
   return value;
 }
 
 }  // namespace
 
-void ClassLabels::add(const std::string& text) {
+void ClassLabels::add(const std::string& raw) {
+  const std::string text = without_space(raw);
   if (text.empty()) throw Error(ErrorCode::kCorrupt, "no class");
   if (text.find('\n') != std::string::npos)
     throw Error(ErrorCode::kCorrupt, "a class name of several lines");
@@ -33,22 +47,36 @@ void ClassLabels::add(const std::string& text) {
   if (names_.size() >= kMostNames)
     throw Error(ErrorCode::kExhausted, "more than a million different classes");
   names_[text] = value ? static_cast<std::uint64_t>(*value) : 0;
-  if (!value) all_numbers_ = false;
+  ++(value ? num_numbers_ : num_words_);
 }
 
 void ClassLabels::settle() {
-  if (all_numbers_) return;
+  if (num_words_ == 0) return;
   std::uint64_t next = 0;
   for (auto& [name, number] : names_) number = next++;
 }
 
-std::uint64_t ClassLabels::number(const std::string& text) const { return names_.at(text); }
+std::uint64_t ClassLabels::number(const std::string& text) const {
+  return names_.at(without_space(text));
+}
 
 std::vector<std::string> ClassLabels::names() const {
   std::vector<std::string> names;
-  if (all_numbers_) return names;
+  if (num_words_ == 0) return names;
   for (const auto& [name, number] : names_) names.push_back(name);
   return names;
+}
+
+void ClassLabels::warn_if_mixed(const Log& log) const {
+  if (num_words_ == 0 || num_numbers_ == 0) return;
+  const auto is_word = [](const auto& entry) { return !as_integer(entry.first); };
+  const auto word = std::find_if(names_.begin(), names_.end(), is_word);
+  const auto number = std::find_if_not(names_.begin(), names_.end(), is_word);
+  log.warn(
+      fmt::format("{} by name, sorted and numbered anew: '{}' is no whole number, so '{}' is "
+                  "a name too, of label {}",
+                  counted(names_.size(), "class"), printable(word->first), printable(number->first),
+                  number->second));
 }
 
 }  // namespace millrace::tools

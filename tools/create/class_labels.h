@@ -1,7 +1,7 @@
 // ClassLabels: maps the class names of a table or list to numbers.
 //
-// If all are integers they are kept; otherwise the names are sorted by their bytes and numbered
-// from 0, as class folders are.
+// If all are integers ("7", " 7", "7.0") they are kept; otherwise the names are sorted by their
+// bytes and numbered from 0, as class folders are. White space around a name is not part of it.
 //
 //   ClassLabels labels;
 //   for (row) labels.add(text);
@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "io/base/log.h"
+
 namespace millrace::tools {
 
 class ClassLabels {
@@ -28,10 +30,13 @@ class ClassLabels {
   std::uint64_t number(const std::string& text) const;
   /// The names in the order of their numbers; empty if the classes are numbers.
   std::vector<std::string> names() const;
+  /// Says that numbers became names because others are none. Requires: settle() was called.
+  void warn_if_mixed(const Log& log) const;
 
  private:
   std::map<std::string, std::uint64_t> names_;
-  bool all_numbers_ = true;  ///< so far
+  std::uint64_t num_numbers_ = 0;
+  std::uint64_t num_words_ = 0;  ///< above 0: all are names
 };
 
 }  // namespace millrace::tools

@@ -84,6 +84,7 @@ class CsvSource final : public SampleSource {
     for (std::uint64_t i = 0; i < table_.num_rows(); ++i)
       at_row(i, [&] { look_at(i, finder, fence); });
     classes_.settle();
+    classes_.warn_if_mixed(options_.log);
     check_keys(
         size(), [&](std::uint64_t i) { return key(i, table_.row(i)); },
         [&](std::uint64_t i) { return table_.place(i); });

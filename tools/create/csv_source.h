@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/log.h"
 #include "tools/create/folder_fence.h"
 #include "tools/create/image_file.h"
 #include "tools/create/sample_source.h"
@@ -37,6 +38,7 @@ struct CsvOptions {
   Recoding recoding = {};
   /// Whether a row may name a file that is not below `root`.
   Outside outside = Outside::kRefused;
+  Log log = {};
 };
 
 /// Reads the table and finds every row's file. Throws: InvalidArgument (an unknown column, two rows

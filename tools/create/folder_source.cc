@@ -29,6 +29,7 @@ struct Listing {
   std::vector<std::string> folders;
   std::vector<File> images;
   std::uint64_t left_out = 0;
+  std::uint64_t hidden = 0;  ///< files and folders
 };
 
 /// The part of the file name that becomes the key must not have a dot: a key ends at the first.
@@ -41,7 +42,10 @@ File image_file(const fs::path& path, const std::string& prefix) {
 
 void add_entry(const fs::directory_entry& entry, const std::string& prefix, Listing& listing) {
   const std::string name = entry.path().filename().string();
-  if (name.starts_with('.')) return;
+  if (name.starts_with('.')) {
+    ++listing.hidden;
+    return;
+  }
   if (entry.is_directory()) {
     listing.folders.push_back(name);
   } else if (decode::standard_codecs()->of_suffix(suffix_of(name)) != nullptr) {
@@ -68,6 +72,7 @@ Listing list_folder(const fs::path& folder, const std::string& prefix) {
 void collect(const fs::path& folder, const std::string& prefix, int label, Listing& into) {
   Listing listing = list_folder(folder, prefix);
   into.left_out += listing.left_out;
+  into.hidden += listing.hidden;
   for (File& file : listing.images) {
     file.label = label;
     into.images.push_back(std::move(file));
@@ -124,6 +129,7 @@ Listing list_images(const std::string& folder, int depth, std::vector<std::strin
                             top.images.front().path, top.folders.front()));
   Listing all;
   all.left_out = top.left_out;
+  all.hidden = top.hidden;
   for (const std::string& name : top.folders) {
     collect(fs::path(folder) / name, name + "/", static_cast<int>(classes.size()), all);
     classes.push_back(name);
@@ -196,6 +202,8 @@ std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, c
   for (const FolderPair& pair : options.pairs) find_pairs(all.images, pair, log);
   if (all.left_out > 0)
     log.warn(counted(all.left_out, "file") + " left out: not an image by its suffix");
+  if (all.hidden > 0)
+    log.info(fmt::format("{} left out: hidden by a dot in front", counted(all.hidden, "name")));
   return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), options);
 }
 

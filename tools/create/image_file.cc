@@ -31,9 +31,13 @@ wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
                          const Recoding& recoding) {
   const std::string& format = recoding.format.empty() ? suffix : recoding.format;
   const decode::Codec* codec = decode::standard_codecs()->of_suffix(format);
-  decode::Image image = decode::decode_image(data);
-  if (image.channels == 4 && !(codec && codec->encodes_alpha))
-    image = decode::decode_image(data, {.channels = 3});
+  // No new picture says how it is turned.
+  decode::DecodeImageOptions how{.apply_orientation = recoding.upright};
+  decode::Image image = decode::decode_image(data, how);
+  if (image.channels == 4 && !(codec && codec->encodes_alpha)) {
+    how.channels = 3;
+    image = decode::decode_image(data, how);
+  }
   return encode_field(resized(image, recoding.size),
                       {.format = format, .quality = recoding.quality});
 }

@@ -21,6 +21,9 @@ struct Recoding {
   /// JPEG quality, 1 to 100.
   int quality = 90;
   NewSize size = {};
+  /// Turns it by its Exif orientation, which the new file does not have; false where other fields
+  /// (boxes, masks) are of its pixels as they are stored.
+  bool upright = true;
 
   /// Whether bytes pass unchanged.
   bool keeps() const { return format.empty() && !size.wanted(); }

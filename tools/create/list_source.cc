@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/base/text.h"
 #include "tools/create/class_labels.h"
 #include "tools/create/keys.h"
 #include "tools/create/local_file.h"
@@ -22,8 +23,9 @@ constexpr std::size_t kMaxListBytes = std::size_t{4} << 30;
 
 struct Entry {
   std::uint64_t line = 0;
-  std::string path;   ///< as the list has it
-  std::string label;  ///< empty: none
+  std::string path;        ///< as the list has it
+  std::string label;       ///< empty: none
+  std::string_view whole;  ///< the line, in the list's bytes
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -38,7 +40,8 @@ Entry parse_line(std::string_view text, std::uint64_t line) {
   if (cut == std::string_view::npos) cut = text.size();
   return {.line = line,
           .path = std::string(trimmed(text.substr(0, cut))),
-          .label = std::string(trimmed(text.substr(cut)))};
+          .label = std::string(trimmed(text.substr(cut))),
+          .whole = text};
 }
 
 std::vector<Entry> parse_list(std::string_view text) {
@@ -63,6 +66,7 @@ class ListSource final : public SampleSource {
     FolderFence fence(options_.root, options_.outside);
     for (const Entry& entry : entries_) look_at(entry, fence);
     classes_.settle();
+    classes_.warn_if_mixed(options_.log);
     check_keys(
         size(), [&](std::uint64_t i) { return key_of_path(entries_[i].path); },
         [&](std::uint64_t i) { return place(entries_[i]); });
@@ -95,13 +99,26 @@ class ListSource final : public SampleSource {
     return (fs::path(options_.root) / entry.path).string();
   }
 
+  /// Where the label may be the end of a path with a space.
+  std::string hint_of_tab(const Entry& entry) const {
+    const std::string_view whole = trimmed(entry.whole);
+    std::error_code ignored;
+    const bool is_path =
+        whole != entry.path && fs::is_regular_file(fs::path(options_.root) / whole, ignored);
+    if (!is_path) return {};
+    return fmt::format(
+        "; '{}' is one: a line whose path has spaces ends it with a TAB, also "
+        "where no label follows",
+        printable(std::string(whole)));
+  }
+
   void look_at(const Entry& entry, FolderFence& fence) {
     const auto fault = [&](ErrorCode code, const std::string& message) {
       throw Error(code, place(entry) + ": " + message);
     };
     std::error_code ignored;
     if (!fs::is_regular_file(file(entry), ignored))
-      fault(ErrorCode::kNotFound, "no file is " + file(entry));
+      fault(ErrorCode::kNotFound, "no file is " + file(entry) + hint_of_tab(entry));
     try {
       fence.check(file(entry));
     } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "io/base/log.h"
 #include "tools/create/folder_fence.h"
 #include "tools/create/image_file.h"
 #include "tools/create/sample_source.h"
@@ -22,6 +23,7 @@ struct ListSourceOptions {
   Recoding recoding = {};
   /// Whether a line may name a file that is not below `root`.
   Outside outside = Outside::kRefused;
+  Log log = {};
 };
 
 /// Throws: InvalidArgument (two lines with the same key, a file outside the root); NotFound,

@@ -11,17 +11,21 @@
 #include <type_traits>
 #include <utility>
 
+#include "decode/boxes.h"
 #include "decode/codec.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/create/class_labels.h"
 #include "tools/create/keys.h"
 #include "tools/create/repeated_files.h"
+#include "tools/resized_partners.h"
 #include "wds/in_column.h"
 #include "wds/member_name.h"
 
 namespace millrace::tools {
 namespace {
+
+constexpr double kMostLabel = 0x1p53;  // up to here a double is exact
 
 using Columns = std::vector<std::size_t>;
 using Values = std::vector<RecordValue>;
@@ -122,6 +126,7 @@ class RecordSource final : public SampleSource {
     refuse_repeated_files(records_->files());
     if (size() == 0) return;
     choose_columns();
+    request_.recoding.upright = images_.size() < 2 && !has_boxes();
     find_texts();
     name_fields();
     number_classes();
@@ -160,8 +165,10 @@ class RecordSource final : public SampleSource {
       if (class_)
         sample.fields.push_back(
             make_field("cls", io::Bytes::copy_of(std::to_string(class_number(row.of(*class_))))));
-      if (const RecordJson json = json_of(row); !json.empty())
+      if (const RecordJson json = json_of(row); !json.empty()) {
         sample.fields.push_back(make_field("json", io::Bytes::copy_of(printed(json))));
+        if (request_.recoding.size.wanted()) refuse_boxes_without_size(sample.fields.back().data);
+      }
       for (const std::size_t column : images_) add_files(column, row.of(column), sample);
       for (const std::size_t column : columns_)
         if (!is_json(column, row.of(column))) add_files(column, row.of(column), sample);
@@ -240,6 +247,12 @@ class RecordSource final : public SampleSource {
     if (class_) class_columns_ = {*class_};
   }
 
+  bool has_boxes() const {
+    return std::ranges::any_of(columns_, [this](std::size_t column) {
+      return records_->columns()[column] == decode::BoxKeys().boxes;
+    });
+  }
+
   /// Bytes may be a text: what they are in the first record, they are in all.
   void find_texts() {
     texts_.resize(records_->columns().size());
@@ -302,6 +315,7 @@ class RecordSource final : public SampleSource {
                   [&] { classes_.add(record_text(read(i, class_columns_).values.front())); });
       });
     classes_.settle();
+    classes_.warn_if_mixed(request_.log);
   }
 
   std::uint64_t class_number(const RecordValue& value) const {
@@ -309,6 +323,10 @@ class RecordSource final : public SampleSource {
       if (named_) return classes_.number(record_text(value));
       const RecordJson& json = value.json;
       if (json.is_boolean()) return json.get<bool>() ? 1 : 0;
+      // pandas makes floats of a column of integers in which one was missing.
+      if (json.is_number_float() && json.get<double>() >= 0 && json.get<double>() < kMostLabel &&
+          std::trunc(json.get<double>()) == json.get<double>())
+        return static_cast<std::uint64_t>(json.get<double>());
       if (!value.files.empty() || !json.is_number_integer())
         throw Error(ErrorCode::kCorrupt, value.is_null() ? "no class" : "not a whole number");
       if (!json.is_number_unsigned() && json.get<std::int64_t>() < 0)

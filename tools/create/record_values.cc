@@ -14,7 +14,9 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/sha1.h"
 #include "io/base/text.h"
+#include "io/opener.h"
 #include "tools/create/local_file.h"
 
 namespace millrace::tools {
@@ -262,6 +264,19 @@ void ItemChunk::check(const FileRanges& files) const {
                 fmt::format("{} in the index, but {} in the file", counted(count, "sample"),
                             u32_at(head.text(), 0)),
                 {.url = path, .offset = 0});
+}
+
+void ItemChunk::check_sha1() const {
+  const auto file = io::UrlOpener().open(local_url(path));
+  std::vector<std::byte> part(std::size_t{1} << 20U);
+  Sha1 hash;
+  for (std::size_t got = file->read(part); got > 0; got = file->read(part))
+    hash.update(std::span(part).first(got));
+  if (const std::string found = hash.hex(); found != sha1)
+    throw Error(
+        ErrorCode::kCorrupt,
+        fmt::format("damaged: its SHA-1 is {}, and {} in the index", found, printable(sha1)),
+        {.url = path});
 }
 
 io::Bytes ItemChunk::item(const FileRanges& files, std::uint64_t number) const {

@@ -61,7 +61,10 @@ struct ItemChunk {
   Packing packing = Packing::kPlain;
   std::uint64_t count = 0;
   std::uint64_t first = 0;  ///< number of its first item among those of all chunks
+  std::string sha1 = {};    ///< of the file, as the index has it; empty: unknown
 
+  /// Reads the whole file. Throws: Corrupt unless it has that SHA-1; NotFound, Io.
+  void check_sha1() const;
   /// Throws: Corrupt unless the chunk has `count` items; Truncated.
   void check(const FileRanges& files) const;
   /// Requires: number < count. Throws: Corrupt, Truncated, with the offset.

@@ -14,10 +14,12 @@ namespace {
 using Source = std::unique_ptr<SampleSource>;
 
 Source open_folder(const SourceRequest& request) {
+  Recoding recoding = request.recoding;
+  recoding.upright = request.pairs.empty();
   return open_folder_source({.folder = request.paths.front(),
                              .pairs = request.pairs,
                              .class_depth = request.class_depth,
-                             .recoding = request.recoding},
+                             .recoding = recoding},
                             request.log);
 }
 
@@ -31,14 +33,16 @@ Source open_csv(const SourceRequest& request) {
                           .columns = request.columns.columns,
                           .group_by = request.columns.group_by,
                           .recoding = request.recoding,
-                          .outside = request.outside});
+                          .outside = request.outside,
+                          .log = request.log});
 }
 
 Source open_list(const SourceRequest& request) {
   return open_list_source({.list = request.paths.front(),
                            .root = request.root,
                            .recoding = request.recoding,
-                           .outside = request.outside});
+                           .outside = request.outside,
+                           .log = request.log});
 }
 
 Source open_idx(const SourceRequest& request) {

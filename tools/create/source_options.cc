@@ -270,19 +270,24 @@ void SourceOptions::check_encoding() const {
   if (!resize_.empty()) static_cast<void>(parse_new_size(resize_));
   if (!resize_.empty() && made_up())
     refuse_source("--resize is not for --synthetic: --size says how large to make");
-  if (!resize_.empty() && (!pairs_.empty() || !masks_.empty() || columns_.images.size() > 1))
-    refuse_source(
-        fmt::format("--resize with {} would leave images and {} of different sizes: "
-                    "train's --size resizes both",
-                    !pairs_.empty()   ? "--pair"
-                    : !masks_.empty() ? "--masks"
-                                      : "a second --images",
-                    !pairs_.empty()   ? "pairs"
-                    : !masks_.empty() ? "masks"
-                                      : "those"));
+  if (!resize_.empty()) check_resized_by("--resize");
   const bool keeps = format() != nullptr && (format()->takes & kKeepsFiles) != 0;
   if (keeps && quality_ != 0 && recoding().keeps())
     refuse_source("--quality needs --format or --resize: files stay as they are");
+}
+
+void SourceOptions::check_resized_by(const std::string& option) const {
+  if (pairs_.empty() && masks_.empty() && columns_.images.size() < 2) return;
+  refuse_source(
+      fmt::format("{} with {} would leave images and {} of different sizes: train's --size resizes "
+                  "both",
+                  option,
+                  !pairs_.empty()   ? "--pair"
+                  : !masks_.empty() ? "--masks"
+                                    : "a second --images",
+                  !pairs_.empty()   ? "pairs"
+                  : !masks_.empty() ? "masks"
+                                    : "those"));
 }
 
 SourceRequest SourceOptions::request() const {

@@ -27,6 +27,9 @@ class SourceOptions {
   void declare(CLI::App& app);
   /// Throws: InvalidArgument for options that contradict each other or do not apply to the source.
   void check() const;
+  /// For an option that resizes pictures. Throws: InvalidArgument where others would keep their
+  /// sizes.
+  void check_resized_by(const std::string& option) const;
   /// Opens, lists or reads the source. Throws: InvalidArgument, and as the source.
   std::unique_ptr<SampleSource> open(const Log& log) const;
   /// All options that affect the samples' bytes, as one text.

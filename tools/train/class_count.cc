@@ -19,6 +19,7 @@
 #include "tools/label_map.h"
 #include "tools/per_shard.h"
 #include "tools/scan.h"
+#include "wds/outgrown_index.h"
 #include "wds/shard_index.h"
 
 namespace millrace::tools {
@@ -96,7 +97,8 @@ std::optional<Labels> index_labels(const ClassCountInput& input, const std::stri
                                    const LabelTexts& texts) {
   try {
     const auto index = wds::find_index(input.opener, url, input.stop);
-    return index ? labels_in(*index, url, texts) : std::nullopt;
+    const bool is_usable = index && !wds::outgrows_index(url, *index);
+    return is_usable ? labels_in(*index, url, texts) : std::nullopt;
   } catch (const Error& error) {
     // A damaged index is ignored; the shard itself is read.
     if (error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated) return {};

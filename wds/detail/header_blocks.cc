@@ -60,6 +60,11 @@ bool is_sparse_key(std::string_view key) {
   return key.starts_with("GNU.sparse.") || key == "SCHILY.realsize" || key == "SUN.holesdata";
 }
 
+// Of several extensions the outermost counts, as for libarchive; an empty value sets nothing.
+void take_name(std::string_view value, std::string& name) {
+  if (name.empty()) name.assign(value);
+}
+
 void inspect_pax(std::string_view body, char type, HeaderFacts& facts) {
   std::vector<std::string_view> keys;
   while (!body.empty()) {
@@ -70,6 +75,8 @@ void inspect_pax(std::string_view body, char type, HeaderFacts& facts) {
     }
     const auto [key, value] = *record;
     if (is_sparse_key(key)) facts.sparse = true;
+    if (type != 'g' && key == "path") take_name(value, facts.name);
+    if (type != 'g' && key == "linkpath") take_name(value, facts.link);
     if (is_text_key(key) && value.find('\0') != std::string_view::npos) {
       facts.fault = "pax " + std::string(key) + " holds a NUL";
     }
@@ -86,12 +93,13 @@ void inspect_pax(std::string_view body, char type, HeaderFacts& facts) {
 }
 
 // A GNU long name may end with NULs but not contain one.
-void inspect_long_name(std::string_view body, HeaderFacts& facts) {
+void inspect_long_name(std::string_view body, HeaderFacts& facts, std::string& name) {
   const std::size_t end = body.find('\0');
   if (end != std::string_view::npos &&
       body.find_first_not_of('\0', end) != std::string_view::npos) {
     facts.fault = "member's name holds a NUL";
   }
+  take_name(body.substr(0, end), name);
 }
 
 bool is_extension(char type) {
@@ -160,7 +168,9 @@ HeaderFacts inspect_header(std::span<const std::byte> region) {
     if (facts.type == 'x' || facts.type == 'X' || facts.type == 'g') {
       inspect_pax(body, facts.type, facts);
     } else if (facts.type == 'L') {
-      inspect_long_name(body, facts);
+      inspect_long_name(body, facts, facts.name);
+    } else if (facts.type == 'K') {
+      inspect_long_name(body, facts, facts.link);
     }
     rest.remove_prefix(padded);
   }

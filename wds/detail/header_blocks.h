@@ -38,6 +38,8 @@ struct HeaderFacts {
   char type = '0';      ///< the member's own type flag
   bool sparse = false;  ///< in any of GNU's three formats, or Sun's
   std::string fault;    ///< why the member cannot be used; empty if it can
+  std::string name;     ///< as an extension header has it; empty if none does
+  std::string link;     ///< likewise, of the target of a link
 };
 
 /// Walks `region`: extension headers (pax, GNU long names) with their bodies, then the member's own

@@ -108,10 +108,8 @@ std::span<const std::byte> Unpacked::peek_packed() const {
   return packed_->buffered(kChunkBytes);
 }
 
-void Unpacked::fail(const char* reason) const {
-  const bool cut = packed_->peek(1).empty();
-  throw Error(cut ? ErrorCode::kTruncated : ErrorCode::kCorrupt,
-              std::string("unpacking: ") + (reason == nullptr ? "damaged data" : reason),
+void Unpacked::fail(ErrorCode code, const char* reason) const {
+  throw Error(code, std::string("unpacking: ") + (reason == nullptr ? "damaged data" : reason),
               {.offset = position_});
 }
 

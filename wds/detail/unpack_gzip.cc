@@ -60,7 +60,7 @@ class Gunzipped final : public Unpacked {
       between_members_ = step.result == Z_STREAM_END;
       // Z_BUF_ERROR: no progress was possible, for lack of packed bytes.
       const bool starved = step.result == Z_BUF_ERROR && packed.empty();
-      if (starved) fail("gzip data ends too early");
+      if (starved) fail(ErrorCode::kTruncated, "gzip data ends too early");
       if (step.result != Z_OK && !between_members_ && step.result != Z_BUF_ERROR) damaged();
       if (step.given > 0) return step.given;
     }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "io/base/error.h"
 #include "io/byte_source.h"
 #include "wds/detail/tape.h"
 #include "wds/detail/unpack.h"
@@ -38,8 +39,8 @@ class Unpacked : public io::ByteSource {
   std::span<const std::byte> peek_packed() const;
   void consume_packed(std::size_t size) { packed_->consume(size); }
   const UnpackLimits& limits() const { return limits_; }
-  /// Throws: Truncated if the packed bytes have ended, else Corrupt.
-  [[noreturn]] void fail(const char* reason) const;
+  /// Throws: Error with `code`; without a reason for damaged data.
+  [[noreturn]] void fail(ErrorCode code, const char* reason) const;
 
  private:
   void check_expansion() const;

@@ -229,6 +229,7 @@ class CocoSource final : public SampleSource {
         root_(request.root.empty() ? fs::path(request.paths.front()).parent_path().string()
                                    : request.root),
         set_(open_set(request)) {
+    request_.recoding.upright = false;
     if (request.masks == MaskKind::kClasses && set_.classes.size() >= kVoid)
       throw Error(ErrorCode::kUnsupported, "masks of more than 254 classes: --masks instances",
                   {.url = request.paths.front()});

@@ -75,7 +75,9 @@ RecordValue litdata_value(std::string_view format, const io::Bytes& data) {
     throw Error(ErrorCode::kUnsupported,
                 "a pickle, which could run anything: pickles are not read");
   // All others are files, with their suffix behind the colon or known by their kind.
+  // `bytes` never become a text, which some of them may look like.
   const std::string suffix = name == "jpeg"       ? "jpg"
+                             : name == "bytes"    ? "bin"
                              : name == "tifffile" ? "tiff"
                                                   : std::string(detail);
   return RecordValue::of(RecordFile{.data = data, .suffix = suffix});

@@ -117,9 +117,12 @@ const RecordJson& mds_member(const RecordJson& object, const char* name,
 
 class MdsRecords final : public ChunkedRecords {
  public:
-  explicit MdsRecords(const std::string& folder)
+  MdsRecords(const std::string& folder, const Log& log)
       : ChunkedRecords(folder, {.item = "sample", .value = "column"}) {
     open(find_index(folder), [this](const RecordJson& index) { read_index(index); });
+    if (!unchecked_.empty())
+      log.warn(fmt::format("the shards' checksums ({}) are not compared: of MDS's, sha1 is",
+                           printable(unchecked_)));
   }
 
  private:
@@ -157,11 +160,14 @@ class MdsRecords final : public ChunkedRecords {
         .path = path_inside(folder(), mds_member(raw, "basename", &RecordJson::is_string)),
         .count = json_integer<std::uint32_t>(mds_member(shard, "samples", &RecordJson::is_number),
                                              "samples")};
-    if (!fs::is_regular_file(chunk.path)) take_packed(shard, chunk);
+    if (fs::is_regular_file(chunk.path))
+      take_hashes(raw, chunk);
+    else
+      take_packed(shard, chunk);
     add_chunk(std::move(chunk));
   }
 
-  void take_packed(const RecordJson& shard, ItemChunk& chunk) const {
+  void take_packed(const RecordJson& shard, ItemChunk& chunk) {
     const auto zip = shard.find("zip_data");
     if (zip == shard.end() || !zip->is_object())
       throw Error(ErrorCode::kNotFound, "no file is " + chunk.path);
@@ -174,6 +180,18 @@ class MdsRecords final : public ChunkedRecords {
     chunk.packing = Packing::kPacked;
     if (!fs::is_regular_file(chunk.path))
       throw Error(ErrorCode::kNotFound, "no file is " + chunk.path);
+    take_hashes(*zip, chunk);
+  }
+
+  /// Of the file that `of` describes.
+  void take_hashes(const RecordJson& of, ItemChunk& chunk) {
+    const auto hashes = of.find("hashes");
+    if (hashes == of.end() || !hashes->is_object() || hashes->empty()) return;
+    const auto sha1 = hashes->find("sha1");
+    if (sha1 == hashes->end())
+      unchecked_ = hashes->begin().key();
+    else if (sha1->is_string())
+      chunk.sha1 = sha1->get<std::string>();
   }
 
   void add_columns(const RecordJson& shard) {
@@ -194,12 +212,15 @@ class MdsRecords final : public ChunkedRecords {
       throw Error(ErrorCode::kCorrupt, "two columns of one name");
     set_columns(std::move(names), std::move(encodings), std::move(sizes));
   }
+
+  std::string unchecked_;  ///< a kind of checksum that a shard has instead of sha1
 };
 
 }  // namespace
 
 std::unique_ptr<SampleSource> open_mds_source(const SourceRequest& request) {
-  return open_record_source(std::make_unique<MdsRecords>(request.paths.front()), request);
+  return open_record_source(std::make_unique<MdsRecords>(request.paths.front(), request.log),
+                            request);
 }
 
 }  // namespace millrace::tools

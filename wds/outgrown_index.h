@@ -1,0 +1,22 @@
+// Whether an index is older than its shard: members that were appended are not in it, and whoever
+// finds samples by their place would not see them.
+//
+//   if (outgrows_index(url, *index)) index = nullptr;
+//
+// Threads: from any.
+#pragma once
+
+#include <string>
+
+#include "wds/shard_index.h"
+
+namespace millrace::wds {
+
+/// True if the local file at `url` is longer than its index says. False for what is no local file:
+/// readers find that at the shard's end.
+bool outgrows_index(const std::string& url, const ShardIndex& index);
+
+/// Throws: Corrupt, with the url, if outgrows_index().
+void check_not_outgrown(const std::string& url, const ShardIndex& index);
+
+}  // namespace millrace::wds
