@@ -719,8 +719,7 @@ class TrainCommand final : public Command {
     };
   }
 
-  EvaluationFilesOptions evaluation_files(const RunInput& input,
-                                          const CommandContext& context) const {
+  EvaluationFilesOptions evaluation_files(const RunInput& input, const CommandContext& context) {
     if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
     std::vector<std::string> classes;
     if (has_class_names() && choice_.task.names.empty() && data_.fake == 0)

@@ -26,7 +26,7 @@
 namespace millrace::tools {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using Pictures = std::vector<io::Bytes>;
 
 constexpr Purpose kTried = purpose_of("storage trial");
@@ -95,11 +95,11 @@ double num_bytes(const Pictures& pictures) {
 double rate(const Pictures& pictures, const decode::ImageDecoder& decoder,
             const StorageTrialOptions& options) {
   std::atomic<std::uint64_t> next{0};
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   const auto end = start + std::chrono::duration<double>(options.seconds);
   const auto work = [&] {
     std::vector<std::byte> slot(decoder.output().num_bytes());
-    while (Clock::now() < end && !options.stop.stop_requested()) {
+    while (SteadyClock::now() < end && !options.stop.stop_requested()) {
       const std::uint64_t i = next++;
       unless_impossible([&] { decoder.decode(pictures[i % pictures.size()], {.index = i}, slot); });
     }
@@ -109,7 +109,8 @@ double rate(const Pictures& pictures, const decode::ImageDecoder& decoder,
     for (int t = 1; t < options.threads; ++t) team.emplace_back(work);
     work();
   }
-  return static_cast<double>(next) / std::chrono::duration<double>(Clock::now() - start).count();
+  return static_cast<double>(next) /
+         std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
 double median(std::vector<double> values) {
