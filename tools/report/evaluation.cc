@@ -201,36 +201,36 @@ class Evaluation {
            "</div></div>\n";
   }
   static std::string bin_name(std::size_t bin) {
-    constexpr double kWidth = 100.0 / kBins;
-    return fmt::format("{:.0f} to {:.0f} %", kWidth * static_cast<double>(bin),
-                       kWidth * static_cast<double>(bin + 1));
+    constexpr double kPercent = 100.0 / kBins;
+    return fmt::format("{:.0f} to {:.0f} %", kPercent * static_cast<double>(bin),
+                       kPercent * static_cast<double>(bin + 1));
   }
 
   static std::string reliability_svg(const std::vector<Bin>& all, double error) {
-    constexpr double kSide = 240;
-    constexpr double kLeft = 56;
-    constexpr double kTop = 10;
-    constexpr double kWidth = kSide / kBins;
-    const auto down = [](double share) { return kTop + (1 - share) * kSide; };
+    constexpr double kPlot = 240;
+    constexpr double kAxis = 56;
+    constexpr double kAbove = 10;
+    constexpr double kBar = kPlot / kBins;
+    const auto down = [](double share) { return kAbove + (1 - share) * kPlot; };
     std::string svg = fmt::format(
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Reliability: expected calibration "
         "error {}; the table has the numbers.\">",
-        kLeft + kSide + 14, kTop + kSide + 32, html::percent(error));
+        kAxis + kPlot + 14, kAbove + kPlot + 32, html::percent(error));
     for (const double tick : {0.0, 0.25, 0.5, 0.75, 1.0})
       svg += fmt::format(
           "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
           "<text class=\"tick\" x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:.0f} %</text>"
           "<text class=\"tick\" x=\"{6:.1f}\" y=\"{7}\" text-anchor=\"middle\">{5:.0f}</text>",
-          kLeft, kLeft + kSide, down(tick), kLeft - 6, down(tick) + 4, 100 * tick,
-          kLeft + tick * kSide, kTop + kSide + 20);
+          kAxis, kAxis + kPlot, down(tick), kAxis - 6, down(tick) + 4, 100 * tick,
+          kAxis + tick * kPlot, kAbove + kPlot + 20);
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].count > 0)
         svg += fmt::format(
             "<line class=\"reliable\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" "
             "y2=\"{2:.1f}\"/>",
-            kLeft + (static_cast<double>(i) + 0.5) * kWidth, down(0), down(all[i].share()));
+            kAxis + (static_cast<double>(i) + 0.5) * kBar, down(0), down(all[i].share()));
     return svg + fmt::format("<path class=\"curve c1\" d=\"M{:.1f},{:.1f}L{:.1f},{:.1f}\"/></svg>",
-                             kLeft, down(0), kLeft + kSide, down(1));
+                             kAxis, down(0), kAxis + kPlot, down(1));
   }
 
   // ---- galleries
