@@ -175,10 +175,10 @@ TEST_F(Train, FastDevRunWritesNothing) {
 
 TEST_F(Train, BenchSaysWhatLimitsTheInput) {
   for (const char* stage : {"read", "decode", "train"}) {
-    std::vector<std::string> words = {"bench", shards_,      "--stage", stage,    "--size",
-                                      "16",    "--batch",    "16",      "--json", "--seconds",
-                                      "0.3",   "--channels", "3"};
-    if (stage != std::string("read")) words.insert(words.end(), {"--model", "lenet"});
+    std::vector<std::string> words = {"bench", shards_,  "--stage",   stage, "--batch",
+                                      "16",    "--json", "--seconds", "0.3"};
+    if (stage != std::string("read"))
+      words.insert(words.end(), {"--size", "16", "--channels", "3", "--model", "lenet"});
     const ProcessResult result = millrace(words);
     ASSERT_EQ(result.status, 0) << result.err;
     const auto report = json_lines(result.out).at(0);
