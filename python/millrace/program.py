@@ -180,7 +180,8 @@ def report(
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
-        words = [program(), "report", *map(os.fspath, runs), *words_of(options), f"--out={path}"]
+        paths = [os.fspath(run) for run in runs]
+        words = [program(), "report", *paths, *words_of(options), f"--output={path}"]
         done = subprocess.run(words, stdout=subprocess.DEVNULL)
         if done.returncode != 0:
             raise ProgramError(done.returncode, words)
