@@ -43,7 +43,11 @@ class JpegWriter {
   std::span<const std::byte> bytes() const {
     return {reinterpret_cast<const std::byte*>(data_), size_};
   }
-  const char* message() const { return errors_.message.data(); }
+  /// Throws libjpeg's error.
+  [[noreturn]] void raise() const {
+    if (errors_.code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+    throw Error(ErrorCode::kInvalidArgument, std::string("JPEG: ") + errors_.message.data());
+  }
 
  private:
   void configure(const Image& image, const JpegOptions& options) {
@@ -72,9 +76,7 @@ io::Bytes encode_jpeg(const Image& image, const JpegOptions& options) {
     throw Error(ErrorCode::kInvalidArgument, "JPEG is written with 1 or 3 channels");
   }
   JpegWriter writer;
-  if (!writer.write(image, options)) {
-    throw Error(ErrorCode::kInvalidArgument, std::string("JPEG: ") + writer.message());
-  }
+  if (!writer.write(image, options)) writer.raise();
   return io::Bytes::copy_of(writer.bytes());
 }
 
