@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,17 +60,21 @@ def test_each_set_of_a_mix_has_its_passes(tmp_path: Path) -> None:
     assert [key for pair in zip(*halves, strict=True) for key in pair] == whole
 
 
+def broken_off(loader: Any) -> tuple[dict[str, Any], list[str]]:
+    """The state after five batches, and the keys of those behind them."""
+    batches = iter(loader)
+    for _ in range(5):
+        next(batches)
+    return loader.state_dict(), [key for batch in batches for key in batch["keys"] if key]
+
+
 def test_classes_are_balanced_within_each_set_of_a_mix(tmp_path: Path) -> None:
     mix = mr.Mix(two_sets(tmp_path), end="repeat")
     shuffle = mr.Shuffle(order="permutation", balance="classes")
     data = pipeline(mix, shuffle=shuffle, epochs=mr.Epochs(samples=400), streams=4)
     counts = [0] * 10
     with data.numpy() as loader:
-        batches = iter(loader)
-        for _ in range(5):
-            next(batches)
-        state = loader.state_dict()
-        rest = [key for batch in batches for key in batch["keys"] if key]
+        state, rest = broken_off(loader)
     assert len(rest) == 400 - 5 * 16
     with data.numpy() as again:
         for batch in again:
@@ -85,11 +90,7 @@ def test_resampled_sets_of_a_mix_are_continued(tmp_path: Path) -> None:
     mix = mr.Mix(two_sets(tmp_path))
     data = pipeline(mix, epochs=mr.Epochs(samples=200, resampled=True), streams=4)
     with data.numpy() as loader:
-        batches = iter(loader)
-        for _ in range(5):
-            next(batches)
-        state = loader.state_dict()
-        rest = [key for batch in batches for key in batch["keys"] if key]
+        state, rest = broken_off(loader)
     assert len(rest) == 200 - 5 * 16
     with data.numpy() as again:
         again.load_state_dict(state)
