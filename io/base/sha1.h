@@ -21,8 +21,8 @@ class Sha1 {
   Sha1& operator=(Sha1&&) noexcept;
 
   void update(std::span<const std::byte> data);
-  /// The digest as 40 lower-case hex digits. The last call.
-  std::string hex();
+  /// The digest as 40 lower-case hex digits; more may follow.
+  std::string hex() const;
 
  private:
   struct State;
