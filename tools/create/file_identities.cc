@@ -4,16 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <exception>
 #include <iterator>
 #include <span>
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/for_each_on_threads.h"
 #include "io/base/machine.h"
-#include "io/base/threads.h"
 
 namespace millrace::tools {
 namespace {
@@ -23,12 +21,6 @@ constexpr std::uint64_t kFilesAtOnce = 256 * 256;  // files whose lines are in m
 
 using PathOf = std::function<std::string(std::uint64_t index)>;
 
-/// Lines of consecutive files, or why there are none.
-struct Block {
-  std::string lines;
-  std::exception_ptr fault;
-};
-
 void add_line(const std::string& path, std::string& lines) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw_errno("open", path, errno);
@@ -36,24 +28,14 @@ void add_line(const std::string& path, std::string& lines) {
                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
-void fill(Block& block, std::uint64_t first, std::uint64_t last, const PathOf& path) {
-  try {
-    for (std::uint64_t i = first; i < last; ++i) add_line(path(i), block.lines);
-  } catch (...) {
-    block.fault = std::current_exception();
-  }
-}
-
-std::vector<Block> blocks_of(std::uint64_t first, std::uint64_t last, const PathOf& path) {
-  std::vector<Block> blocks((last - first + kBlock - 1) / kBlock);
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < blocks.size(); i = next++) {
-      const std::uint64_t start = first + i * kBlock;
-      fill(blocks[i], start, std::min(start + kBlock, last), path);
-    }
-  };
-  run_on_threads(std::min(blocks.size(), static_cast<std::size_t>(usable_cores())), work);
+/// The lines of the files from `first` to `last`, of a block each.
+std::vector<std::string> lines_of(std::uint64_t first, std::uint64_t last, const PathOf& path) {
+  std::vector<std::string> blocks((last - first + kBlock - 1) / kBlock);
+  for_each_on_threads(blocks.size(), static_cast<std::size_t>(usable_cores()), [&](std::size_t i) {
+    const std::uint64_t start = first + i * kBlock;
+    for (std::uint64_t file = start; file < std::min(start + kBlock, last); ++file)
+      add_line(path(file), blocks[i]);
+  });
   return blocks;
 }
 
@@ -66,12 +48,9 @@ void identify_file(const std::string& path, Sha256& into) {
 }
 
 void identify_files(std::uint64_t count, const PathOf& path, Sha256& into) {
-  for (std::uint64_t first = 0; first < count; first += kFilesAtOnce) {
-    for (const Block& block : blocks_of(first, std::min(first + kFilesAtOnce, count), path)) {
-      if (block.fault) std::rethrow_exception(block.fault);
-      into.update(std::as_bytes(std::span(block.lines)));
-    }
-  }
+  for (std::uint64_t first = 0; first < count; first += kFilesAtOnce)
+    for (const std::string& lines : lines_of(first, std::min(first + kFilesAtOnce, count), path))
+      into.update(std::as_bytes(std::span(lines)));
 }
 
 }  // namespace millrace::tools

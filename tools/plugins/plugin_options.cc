@@ -17,19 +17,13 @@
 #include "io/base/json.h"
 #include "io/opener.h"
 #include "tools/option_settings.h"
+#include "tools/shell_word.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
 
 constexpr std::uint64_t kDay = 24ULL * 3600;  // seconds
-
-// One word of a shell.
-std::string shell_word(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
 
 // The last line that is to be one; a plugin may have written others.
 std::string_view last_object(std::string_view output) {

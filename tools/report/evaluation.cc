@@ -14,6 +14,7 @@
 #include "tools/report/gallery.h"
 #include "tools/report/html.h"
 #include "tools/report/style.h"
+#include "tools/shell_word.h"
 #include "tools/view/set_page_style.h"
 
 namespace millrace::tools {
@@ -295,10 +296,7 @@ class Evaluation {
     constexpr std::string_view kPlain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         "0123456789_./:=@%+-";
-    if (word.find_first_not_of(kPlain) == std::string::npos) return word;
-    std::string all = "'";
-    for (const char letter : word) all += letter == '\'' ? "'\\''" : std::string(1, letter);
-    return all + "'";
+    return word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
   }
 
   const RunRecord& run_;

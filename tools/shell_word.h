@@ -1,0 +1,13 @@
+// A word as a POSIX shell reads it back: for command lines that are run, or that people copy.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+
+namespace millrace::tools {
+
+/// `word` between single quotes: 'it'\''s'.
+std::string shell_word(const std::string& word);
+
+}  // namespace millrace::tools
