@@ -16,7 +16,6 @@ namespace millrace::tools {
 namespace {
 
 constexpr std::size_t kMostOfShards = 64;
-constexpr int kPixelatedSide = 64;
 constexpr double kMostOffset = 9e15;
 
 /// Where a picture is, as evaluation.json says.
@@ -123,12 +122,8 @@ std::string inline_picture(std::string_view base64, int width, int height, std::
   constexpr std::size_t kMostBytes = std::size_t{128} << 10;
   const std::string_view type = type_of(base64);
   if (type.empty() || base64.size() > kMostBytes || !is_base64(base64)) return {};
-  const bool is_small = std::max(width, height) <= kPixelatedSide || type == "image/png";
-  return fmt::format(
-      "<img src=\"data:{};base64,{}\" width=\"{}\" height=\"{}\"{} loading=\"lazy\" "
-      "decoding=\"async\" alt=\"{}\">",
-      type, base64, std::clamp(width, 1, 512), std::clamp(height, 1, 512),
-      is_small ? " class=\"small\"" : "", html::escaped(alt));
+  return html::picture(type, base64, std::clamp(width, 1, 512), std::clamp(height, 1, 512),
+                       type == "image/png", alt);
 }
 
 }  // namespace millrace::tools

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -109,6 +110,16 @@ std::string section(std::string_view id, std::string_view title, const std::stri
 std::string tile(std::string_view name, std::string_view value, std::string_view note) {
   return fmt::format("<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>", escaped(name),
                      escaped(value), escaped(note));
+}
+
+std::string picture(std::string_view type, std::string_view base64, int width, int height,
+                    bool is_exact, std::string_view alt) {
+  constexpr int kPixelatedSide = 64;
+  const bool is_small = is_exact || std::max(width, height) <= kPixelatedSide;
+  return fmt::format(
+      "<img src=\"data:{};base64,{}\" width=\"{}\" height=\"{}\"{} loading=\"lazy\" "
+      "decoding=\"async\" alt=\"{}\">",
+      type, base64, width, height, is_small ? " class=\"small\"" : "", escaped(alt));
 }
 
 std::string document(std::string_view title, std::string_view style, const std::string& body) {

@@ -36,6 +36,11 @@ std::string tile(std::string_view name, std::string_view value, std::string_view
 /// <section> with a heading; `title` is text, `content` HTML.
 std::string section(std::string_view id, std::string_view title, const std::string& content);
 
+/// A picture within the page, drawn enlarged by whole pixels if both sides have at most 64
+/// or `is_exact`. `type` is "image/png"; `alt` is text.
+std::string picture(std::string_view type, std::string_view base64, int width, int height,
+                    bool is_exact, std::string_view alt);
+
 /// A whole document; `title` is text, `style` CSS, `body` HTML.
 std::string document(std::string_view title, std::string_view style, const std::string& body);
 

@@ -27,8 +27,6 @@ constexpr std::size_t kMostShards = 200;
 constexpr std::size_t kMostFaults = 200;
 constexpr std::size_t kMostReasons = 20;
 constexpr std::size_t kMostClassBars = 40;
-// Thumbnails below are drawn with their pixels.
-constexpr int kSmallSide = 64;
 
 std::string whole(std::uint64_t count) { return std::to_string(count); }
 double real(std::uint64_t count) { return static_cast<double>(count); }
@@ -117,12 +115,8 @@ class Shots {
   std::string drawing(const SurveyedPicture& picture, const std::string& label) const {
     const Thumbnail* thumbnail = page_.thumbnails.of(picture);
     if (thumbnail == nullptr) return "<span class=\"none\">not drawn</span>";
-    const bool is_small = std::max(thumbnail->width, thumbnail->height) <= kSmallSide;
-    return fmt::format(
-        "<img src=\"data:image/jpeg;base64,{}\" width=\"{}\" height=\"{}\"{} loading=\"lazy\" "
-        "decoding=\"async\" alt=\"{}{}{}\">",
-        thumbnail->base64, thumbnail->width, thumbnail->height, is_small ? " class=\"small\"" : "",
-        escaped(picture.member), label.empty() ? "" : ", ", escaped(label));
+    return html::picture("image/jpeg", thumbnail->base64, thumbnail->width, thumbnail->height,
+                         false, picture.member + (label.empty() ? "" : ", " + label));
   }
 
   const SetPage& page_;
