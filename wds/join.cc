@@ -25,7 +25,7 @@ std::shared_ptr<const JoinedContents> read_contents(const io::Opener& opener,
                                                     const ShardOptions& options,
                                                     FaultLedger* ledger) {
   if (auto index = find_index_of(opener, url, options.stop, ledger)) {
-    check_not_outgrown(url, *index);
+    check_not_outgrown(opener, url, *index, options.stop);
     return std::make_shared<const JoinedContents>(std::move(index), true);
   }
   ShardOptions whole = options;

@@ -6,6 +6,7 @@
 // Threads: from any.
 #pragma once
 
+#include <stop_token>
 #include <string>
 
 #include "wds/shard_index.h"
@@ -16,7 +17,10 @@ namespace millrace::wds {
 /// readers find that at the shard's end.
 bool outgrows_index(const std::string& url, const ShardIndex& index);
 
-/// Throws: Corrupt, with the url, if outgrows_index().
-void check_not_outgrown(const std::string& url, const ShardIndex& index);
+/// Of a distant shard the first byte is asked for, whose answer says how long the shard is; one
+/// that cannot be opened is left to its reader. Throws: Corrupt, with the url, if the shard is
+/// longer than its index says; Cancelled.
+void check_not_outgrown(const io::Opener& opener, const std::string& url, const ShardIndex& index,
+                        const std::stop_token& stop = {});
 
 }  // namespace millrace::wds

@@ -45,8 +45,10 @@ std::vector<std::shared_ptr<const ShardIndex>> read_indexes(const io::Opener& op
                                                             std::span<const std::string> shards,
                                                             const ContentsOptions& options) {
   std::vector<std::shared_ptr<const ShardIndex>> found(shards.size());
-  for_each_on_threads(shards.size(), kAtOnce,
-                      [&](std::size_t i) { found[i] = index_of(opener, shards[i], options); });
+  for_each_on_threads(shards.size(), kAtOnce, [&](std::size_t i) {
+    found[i] = index_of(opener, shards[i], options);
+    if (found[i]) check_not_outgrown(opener, shards[i], *found[i], options.scan.stop);
+  });
   return found;
 }
 
@@ -54,7 +56,6 @@ void check_places(const SetContents::Shard& shard) {
   if (shard.scan && shard.scan->damage)
     no_places(shard.url, "the shard is damaged, so mend it or leave it out: " +
                              std::string(shard.scan->damage->what()));
-  if (shard.index) check_not_outgrown(shard.url, *shard.index);
   // An unpacked stream that is longer than the file was packed.
   const bool packed = shard.index ? shard.index->bytes < shard.index->end : shard.scan->compressed;
   if (packed) no_places(shard.url, "the shard is compressed, so unpack it");

@@ -10,6 +10,7 @@
 #include "wds/detail/listed_reader.h"
 #include "wds/detail/parquet_reader.h"
 #include "wds/detail/sample_assembler.h"
+#include "wds/outgrown_index.h"
 #include "wds/parquet_shard.h"
 #include "wds/shard_index.h"
 
@@ -46,6 +47,7 @@ struct ShardReader::State {
   bool next(Sample& sample);
   bool next_indexed(Sample& sample);
   bool next_listed(Sample& sample);
+  void check_listed_end();
   void read_indexed(Sample& sample);
   void read_expected(Sample& sample);
   bool read_as_listed(Sample& sample);
@@ -127,11 +129,21 @@ bool ShardReader::State::next(Sample& sample) {
 }
 
 bool ShardReader::State::next_listed(Sample& sample) {
-  if (cursor == last) return false;
+  if (cursor == last) {
+    check_listed_end();
+    return false;
+  }
   const IndexedSample& listed = options.index->samples[cursor++];
   sample = {
       .key = listed.key, .url = url, .offset = listed.offset, .passed_bytes = listed.num_bytes};
   return true;
+}
+
+// As check_end(), without reading the shard.
+void ShardReader::State::check_listed_end() {
+  if (last != options.index->samples.size() || std::exchange(lost, true)) return;
+  lost_samples = 0;
+  check_not_outgrown(opener, *url, *options.index, options.stop);
 }
 
 bool ShardReader::State::next_indexed(Sample& sample) {

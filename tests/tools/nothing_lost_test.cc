@@ -4,9 +4,11 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "decode/image.h"
 #include "io/base/sha1.h"
+#include "tests/support/nginx.h"
 #include "tests/support/tar_builder.h"
 #include "tests/tools/support.h"
 
@@ -240,9 +242,16 @@ TEST_F(NothingLost, AShardThatGrewIsNotReadByItsOldIndex) {
   ASSERT_EQ(run({"index", "s.tar"}).status, 0);
   longer += TarBuilder().file("b.txt", "2").end().bytes();
   write_file(dir_ / "s.tar", longer);
-  const auto listed = run({"order", "s.tar", "--order", "permutation"});
-  EXPECT_EQ(listed.status, 1) << listed.out;
-  EXPECT_THAT(listed.err, HasSubstr("longer than the"));
+  std::vector<std::string> urls = {"s.tar"};
+  std::optional<Nginx> nginx;
+  if (!Nginx::missing()) urls.push_back(nginx.emplace(dir_.path()).url("s.tar"));
+  for (const std::string& url : urls) {
+    for (const char* order : {"millrace", "webdataset", "permutation"}) {
+      const auto listed = run({"order", url, "--order", order});
+      EXPECT_EQ(listed.status, 1) << url << order << listed.out;
+      EXPECT_THAT(listed.err, HasSubstr("longer than the")) << url << order;
+    }
+  }
 }
 
 }  // namespace
