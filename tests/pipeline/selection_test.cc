@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "io/base/error.h"
+#include "io/base/rng.h"
 #include "pipeline/data_identity.h"
 #include "pipeline/detail/resolve.h"
 #include "pipeline/epoch_length.h"
@@ -83,11 +85,14 @@ class ChosenSet {
 
   const TempDir& folder() const { return folder_; }
 
-  /// Sample 7's number becomes another, which the index's checksum contradicts.
-  void flip_a_bit() const {
-    std::string tar = testing::read_file(urls_[0]);
-    tar[tar.find("{\"n\": 7,") + 6] = '3';
-    testing::write_file(urls_[0], tar);
+  /// The sample's number becomes another, which the index's checksum contradicts.
+  void flip_a_bit(int sample = 7) const {
+    const std::string& url = urls_[static_cast<std::size_t>(sample / 40)];
+    std::string tar = testing::read_file(url);
+    const std::size_t json = tar.find("{\"n\": " + std::to_string(sample) + ",");
+    if (json == std::string::npos) return;  // flipped already
+    tar[json + 6] = tar[json + 6] == '3' ? '2' : '3';
+    testing::write_file(url, tar);
   }
 
  private:
@@ -367,6 +372,37 @@ TEST(Selection, AFieldThatIsNoJsonObeysThePolicyWithoutAnIndexToo) {
   Pipeline pipeline = builder(wds::OnFault::kSkip).build();
   EXPECT_EQ(draws_of(pipeline), (Draws{{"a", 1}, {"c", 1}}));
   EXPECT_EQ(pipeline.ledger()->skipped(), 1U);
+}
+
+/// Samples in an epoch's ledger: emitted, left out, skipped.
+std::array<std::uint64_t, 3> account_of(const Pipeline& pipeline) {
+  const auto ledger = pipeline.ledger();
+  return {ledger->emitted(), ledger->filtered(), ledger->skipped()};
+}
+
+TEST(Selection, AResumedEpochHasTheLedgerOfAnUnbrokenOne) {
+  KeyedRng rng({.seed = 11});
+  for (int round = 0; round < 12; ++round) {
+    const ChosenSet set;
+    for (std::uint64_t damaged = 1 + rng.below(9); damaged > 0; --damaged)
+      set.flip_a_bit(10 + static_cast<int>(rng.below(kChosenSamples - 10)));
+    const auto builder = [&] {
+      return set.builder({.where = "json.n < 100"})
+          .split({.streams = 1 + round % 4})
+          .faults({.on_fault = wds::OnFault::kSkip});
+    };
+    Pipeline unbroken = builder().build();
+    draws_of(unbroken);
+    const auto whole = account_of(unbroken);
+    EXPECT_EQ(whole[0] + whole[1] + whole[2], 120U);
+    EXPECT_GT(whole[2], 0U);
+    Pipeline first = builder().build();
+    Batch batch;
+    for (std::uint64_t taken = 1 + rng.below(20); taken > 0; --taken) first.next(batch);
+    Pipeline resumed = builder().resume(Position::from_json(first.position().to_json())).build();
+    draws_of(resumed);
+    EXPECT_EQ(account_of(resumed), whole) << "round " << round;
+  }
 }
 
 /// A server that answers for indexes alone.

@@ -60,13 +60,17 @@ void PermutedReader::restore(const StreamPosition& position) {
   taken_ = position.samples_in;
   given_ = position.samples_out;
   lost_more_ = position.lost_more;
-  reported_ = damaged_so_far();
+  reported_ = damaged_at(taken_);
 }
 
-StreamPosition PermutedReader::position() const {
+StreamPosition PermutedReader::position() const { return position_at(taken_); }
+
+// Of the selection's damaged samples it has as many as restore() takes for reported, however far
+// next() has read ahead.
+StreamPosition PermutedReader::position_at(std::uint64_t taken) const {
   return {.samples_out = given_,
-          .samples_in = taken_,
-          .lost = taken_ - given_,
+          .samples_in = taken,
+          .lost = taken - given_ + damaged_at(taken),
           .lost_more = lost_more_};
 }
 
@@ -103,23 +107,22 @@ void PermutedReader::add(std::vector<std::optional<Sample>>& found, SampleBlock&
     if (!found[i]) continue;
     block.add(*std::move(found[i]));
     ++given_;
-    const std::uint64_t taken = before + i + 1;
-    trail->pass({.samples_out = given_, .samples_in = taken, .lost = taken - given_});
+    trail->pass(position_at(before + i + 1));
   }
   block.trail = std::move(trail);
 }
 
 // The stream's share of them, spread over its first pass: what the ledgers of all processes have
 // seen at any time has the set's rate of faults.
-std::uint64_t PermutedReader::damaged_so_far() const {
+std::uint64_t PermutedReader::damaged_at(std::uint64_t taken) const {
   if (!selection_) return 0;
   const std::uint64_t own = share_of(selection_->damaged().size(), first_, step_);
   const std::uint64_t share = share_of(order_.size(), first_, step_);
-  return taken_ >= share ? own : own * taken_ / share;
+  return taken >= share ? own : own * taken / share;
 }
 
 void PermutedReader::report_damaged() {
-  for (const std::uint64_t due = damaged_so_far(); reported_ < due; ++reported_)
+  for (const std::uint64_t due = damaged_at(taken_); reported_ < due; ++reported_)
     ledger_.report(selection_->damaged()[first_ + reported_ * step_].fault);
 }
 

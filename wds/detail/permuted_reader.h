@@ -31,7 +31,8 @@ class PermutedReader {
   std::uint64_t place_of(std::uint64_t drawn) const;
   bool has_more() const;
   void add(std::vector<std::optional<Sample>>& found, SampleBlock& block);
-  std::uint64_t damaged_so_far() const;
+  std::uint64_t damaged_at(std::uint64_t taken) const;
+  StreamPosition position_at(std::uint64_t taken) const;
   void report_damaged();
 
   SampleAccess access_;
