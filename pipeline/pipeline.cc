@@ -161,7 +161,7 @@ StageStatistics stage_statistics(std::string name, const detail::StageMeter& met
 /// only into batches of the size that they had.
 bool is_over(const Position& position, const PipelineOptions& options) {
   const EpochOptions& epochs = options.epochs;
-  return std::ranges::all_of(position.streams, &Position::Stream::ended) ||
+  return position.all_ended() ||
          (epochs.batches > 0 && position.slots / options.batch.size >= epochs.batches);
 }
 

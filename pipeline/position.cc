@@ -61,6 +61,7 @@ template <typename Lossy>
 void add_lost(const Lossy& from, Json& value) {
   if (from.lost > 0) value["lost"] = from.lost;
   if (from.lost_more) value["lost_more"] = true;
+  if (from.unselected > 0) value["unselected"] = from.unselected;
 }
 
 Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
@@ -104,6 +105,8 @@ template <typename Lossy>
 void take_lost(const Json& value, Lossy& to) {
   if (value.contains("lost")) to.lost = number<std::uint64_t>(value.at("lost"), "lost");
   if (value.contains("lost_more")) to.lost_more = value.at("lost_more").get<bool>();
+  if (value.contains("unselected"))
+    to.unselected = number<std::uint64_t>(value.at("unselected"), "unselected", 0, to.lost);
 }
 
 void take_open(const Json& value, wds::StreamPosition& position) {
@@ -191,17 +194,13 @@ std::vector<Position::Fill> fills_from(const Json& value, std::size_t streams) {
   return fills;
 }
 
-ErrorCode code_from(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(ErrorCode::kNotFinite); ++i)
-    if (error_code_name(static_cast<ErrorCode>(i)) == name) return static_cast<ErrorCode>(i);
-  corrupt("undecoded has no code '" + printable(name) + "'");
-}
-
 Position::Losses losses_from(const Json& value) {
   Position::Losses losses;
-  for (const auto& [name, samples] : value.items())
-    losses[code_from(name)] =
-        number<std::uint64_t>(samples, "undecoded", 0, std::uint64_t{kMaxSlots});
+  for (const auto& [name, samples] : value.items()) {
+    const auto code = error_code_of(name);
+    if (!code) corrupt("undecoded has no code '" + printable(name) + "'");
+    losses[*code] = number<std::uint64_t>(samples, "undecoded", 0, std::uint64_t{kMaxSlots});
+  }
   return losses;
 }
 
@@ -237,17 +236,13 @@ Position position_from(const Json& value) {
   return position;
 }
 
-bool all_ended(const Position& position) {
-  return std::ranges::all_of(position.streams, &Position::Stream::ended);
-}
-
 bool none_ended(const Position& position) {
   return std::ranges::none_of(position.streams, &Position::Stream::ended);
 }
 
 /// Whether slot j was stream j mod S's until here, and the next one will be.
 bool is_in_step(const Position& position) {
-  if (all_ended(position)) return true;
+  if (position.all_ended()) return true;
   if (position.turns.size() > 1) return false;
   return none_ended(position) &&
          position.slots % static_cast<std::int64_t>(position.streams.size()) ==
@@ -429,7 +424,7 @@ Position Position::joined(std::span<const Position> parts) {
     for (const auto& [code, samples] : part.undecoded) all.undecoded[code] += samples;
   }
   const bool in_step =
-      all_ended(all) || (none_ended(all) && std::ranges::all_of(whole, is_in_step));
+      all.all_ended() || (none_ended(all) && std::ranges::all_of(whole, is_in_step));
   if (in_step)
     all.turns = {
         static_cast<std::uint32_t>(all.slots % static_cast<std::int64_t>(all.streams.size()))};
@@ -459,7 +454,7 @@ Position Position::share(const Topology& topology, int its_stripe) const {
   require(streams.size() % (count * static_cast<std::size_t>(its_stripe)) == 0,
           fmt::format("its {} streams do not divide among {} processes: {} do", streams.size(),
                       topology.processes, fmt::join(divisors(streams.size()), ", ")));
-  require(slots % topology.processes == 0 || all_ended(*this),
+  require(slots % topology.processes == 0 || all_ended(),
           fmt::format("{} slots used do not divide among {} processes", slots, topology.processes));
   for (std::size_t i = 0; i < streams.size() / count; ++i)
     own.streams.push_back(

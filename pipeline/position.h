@@ -15,6 +15,7 @@
 // Threads: as a value.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,6 +46,7 @@ struct Position {
     /// number of others is lost too.
     std::uint64_t lost = 0;
     bool lost_more = false;
+    std::uint64_t unselected = 0;  ///< as wds::StreamPosition has it
     /// Of those samples, if its source leaves trails; otherwise they are read again and dropped.
     std::shared_ptr<const Trails> trails = nullptr;
 
@@ -118,6 +120,8 @@ struct Position {
   /// Name and value of each of those, for what a pipeline says when it refuses; null: not known.
   std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order = nullptr;
 
+  /// Whether the epoch has no sample left in any of its streams.
+  bool all_ended() const { return std::ranges::all_of(streams, &Stream::ended); }
   /// The beginning of an epoch.
   static Position start_of(std::uint32_t epoch) { return {.epoch = epoch}; }
   /// That of another epoch of the same run.

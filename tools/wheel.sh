@@ -88,7 +88,7 @@ rm -rf "$work/plain" && mkdir "$work/plain"
   --config-settings=cmake.define.CMAKE_PREFIX_PATH="$prefix" \
   --config-settings=cmake.define.MILLRACE_PYTHON_PROGRAM=ON \
   --config-settings=cmake.define.MILLRACE_AUDIO=ON --config-settings=cmake.define.MILLRACE_VIDEO=OFF \
-  --config-settings='build.targets=millrace_python;millrace_python_stub;millrace'
+  --config-settings='build.targets=millrace_python_package;millrace'
 
 rm -rf "$work/repaired" "$work/unpacked"
 AUDITWHEEL_LD_LIBRARY_PATH=$prefix/lib PATH=$work/venv/bin:$PATH \

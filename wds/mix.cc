@@ -318,6 +318,7 @@ StreamPosition MixedStream::position() const {
     const StreamPosition& part = position.parts.back();
     position.samples_in += part.samples_in;
     position.lost += part.lost;
+    position.unselected += part.unselected;
     position.lost_more = position.lost_more || part.lost_more;
   }
   return position;

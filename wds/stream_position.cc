@@ -29,6 +29,7 @@ void StreamTrail::add(std::uint32_t place, const StreamPosition& after) {
                     .samples_in = after.samples_in,
                     .earlier_passes = after.earlier_passes,
                     .lost = after.lost,
+                    .unselected = after.unselected,
                     .offset = after.offset,
                     .shard = after.shard,
                     .turn = after.turn,
@@ -57,6 +58,7 @@ void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
   position.samples_in = last.samples_in;
   position.earlier_passes = last.earlier_passes;
   position.lost = last.lost;
+  position.unselected = last.unselected;
   position.lost_more = last.lost_more;
   position.offset = last.offset;
   position.shard = last.shard;
@@ -70,10 +72,12 @@ void StreamTrail::advance_parts(StreamPosition& position, std::size_t samples) c
   position.parts.resize(parts_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     StreamPosition& part = position.parts[i];
-    const StreamPosition before{.samples_in = part.samples_in, .lost = part.lost};
+    const StreamPosition before{
+        .samples_in = part.samples_in, .lost = part.lost, .unselected = part.unselected};
     parts_[i]->advance(part, taken[i]);
     position.samples_in += part.samples_in - before.samples_in;
     position.lost += part.lost - before.lost;
+    position.unselected += part.unselected - before.unselected;
     position.lost_more = position.lost_more || part.lost_more;
   }
   position.samples_out += samples;

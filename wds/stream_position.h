@@ -29,6 +29,8 @@ struct StreamPosition {
   /// Samples that faults have cost so far, and whether an unknown number of others is lost too.
   std::uint64_t lost = 0;
   bool lost_more = false;
+  /// Of those lost, samples that a selection could not look at: they are not among those promised.
+  std::uint64_t unselected = 0;
   std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in order
   /// With ShuffleOptions::open_shards > 1: the open shards and the next sample's offset in each;
   /// then `shard` is the next one to open.
@@ -69,6 +71,7 @@ class StreamTrail {
     std::uint64_t samples_in;
     std::uint64_t earlier_passes;
     std::uint64_t lost;
+    std::uint64_t unselected;
     std::uint64_t offset;
     std::uint32_t shard;
     std::uint32_t turn;

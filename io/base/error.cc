@@ -1,6 +1,7 @@
 #include "io/base/error.h"
 
 #include <cerrno>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,9 @@ namespace {
 // shorter by the thrower.
 constexpr std::size_t kMaxMessageBytes = 8192;
 constexpr std::size_t kMaxPlaceBytes = 4096;
+
+/// Of a number that is no code.
+constexpr std::string_view kUnknown = "Unknown";
 
 ErrorCode code_of(int error_number) {
   if (error_number == ENOENT || error_number == ENOTDIR) return ErrorCode::kNotFound;
@@ -46,7 +50,20 @@ std::string_view error_code_name(ErrorCode code) {
     case ErrorCode::kNotFinite:
       return "NotFinite";
   }
-  return "Unknown";
+  return kUnknown;
+}
+
+std::optional<ErrorCode> error_code_of(std::string_view name) {
+  static const auto codes = [] {
+    std::map<std::string_view, ErrorCode> all;
+    for (int i = 0;; ++i) {
+      const auto code = static_cast<ErrorCode>(i);
+      if (error_code_name(code) == kUnknown) return all;
+      all.emplace(error_code_name(code), code);
+    }
+  }();
+  const auto found = codes.find(name);
+  return found == codes.end() ? std::nullopt : std::optional(found->second);
 }
 
 Error::Error(ErrorCode code, std::string message, Where where)

@@ -32,6 +32,8 @@ enum class ErrorCode {
 
 /// The code's name as printed and written to JSON: "Truncated".
 std::string_view error_code_name(ErrorCode code);
+/// The code of that name; null if there is none.
+std::optional<ErrorCode> error_code_of(std::string_view name);
 
 /// The location of a fault; an empty member is unknown. `offset` is in bytes from the start of the
 /// object that `url` names.

@@ -12,8 +12,7 @@ namespace {
 
 /// The slots of an epoch that is over were those of whole rounds, perhaps of other ones.
 std::int64_t batches_before(const MergeOptions& options, const Position& start) {
-  const bool is_over = !start.streams.empty() && start.round.taken == 0 &&
-                       std::ranges::all_of(start.streams, &Position::Stream::ended);
+  const bool is_over = !start.streams.empty() && start.round.taken == 0 && start.all_ended();
   const std::int64_t together = is_over ? options.split.topology.devices : 1;
   const std::int64_t slots = together * options.batch.size;
   return (start.slots + slots - 1) / slots * together +
@@ -109,6 +108,7 @@ Merge::Stream* Merge::find_sample() {
       const BlockRead& front = *stream.ready.front();
       if (!front.end) return &stream;
       stream.used.lost = front.lost;
+      stream.used.unselected = front.unselected;
       stream.used.lost_more = front.lost_more;
       end_stream(stream);
       stream.ready.pop_front();
@@ -156,7 +156,7 @@ void Merge::leave_block(Stream& stream) {
 void Merge::end_stream(Stream& stream) {
   stream.ended = true;
   stream.used.ended = true;
-  sums_.lost += stream.used.lost;
+  sums_.lost += stream.used.lost - stream.used.unselected;
   sums_.lost_more = sums_.lost_more || stream.used.lost_more;
   ++num_ended_;
   if (stream.reading == epoch_) {  // ended in the start position: nothing was read

@@ -36,6 +36,7 @@ struct BlockRead {
   std::uint64_t skip = 0;
   /// At the end: what faults have cost the stream in the epoch (wds::StreamPosition).
   std::uint64_t lost = 0;
+  std::uint64_t unselected = 0;
   bool lost_more = false;
   /// From `start` to the block's end, if the source leaves trails.
   std::shared_ptr<const Position::Trails> trails = nullptr;

@@ -61,6 +61,7 @@ BlockRead StreamReader::read(const ReadRequest& request) {
 void StreamReader::note_lost(BlockRead& end) const {
   const wds::StreamPosition position = stream_->position();
   end.lost = position.lost;
+  end.unselected = position.unselected;
   end.lost_more = position.lost_more;
 }
 

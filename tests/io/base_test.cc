@@ -66,6 +66,10 @@ TEST(Error, DeniedAccessHasItsOwnCode) {
   for (const int denied : {EACCES, EPERM})
     EXPECT_EQ(code_of_errno(denied), ErrorCode::kPermissionDenied);
   EXPECT_EQ(error_code_name(ErrorCode::kPermissionDenied), "PermissionDenied");
+  for (const ErrorCode code :
+       {ErrorCode::kNotFound, ErrorCode::kPermissionDenied, ErrorCode::kNotFinite})
+    EXPECT_EQ(error_code_of(error_code_name(code)), code);
+  EXPECT_EQ(error_code_of("Unknown"), std::nullopt);
 }
 
 TEST(Error, NoMemoryOfTheSystemIsExhausted) {

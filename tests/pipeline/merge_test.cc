@@ -329,6 +329,19 @@ TEST(Merge, KeepsAPromisedNumberOfBatches) {
   EXPECT_EQ(bench.output(5).index, 2);
 }
 
+TEST(Merge, SamplesLostThatWereNotPromisedExcuseNoOthers) {
+  for (const std::uint64_t unselected : {0U, 1U, 2U}) {
+    MergeOptions promised = options(1, 2);
+    promised.own_samples = 4;
+    Bench bench(promised);
+    bench.give(0, 3);
+    bench.handle(std::make_shared<BlockRead>(
+        BlockRead{.stream = 0, .end = true, .lost = 2, .unselected = unselected}));
+    bench.decode_all();
+    EXPECT_EQ(bench.kinds().back(), unselected < 2 ? Kind::kEpochEnd : Kind::kFault) << unselected;
+  }
+}
+
 TEST(Merge, DropsWhatWasReadOfAnEpochThatIsCut) {
   MergeOptions two = options(2, 4);
   two.epochs.count = 2;

@@ -94,7 +94,7 @@ void EpochOrder::check_number() {
       if (!stream.ended && options_.batch.uneven == pipeline::Uneven::kDrop) return;
       const wds::StreamPosition end = stream.samples->position();
       samples.found += stream.found;
-      samples.lost += end.lost;
+      samples.lost += end.lost - end.unselected;
       lost_more = lost_more || end.lost_more;
     }
   }

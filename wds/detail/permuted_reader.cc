@@ -68,10 +68,12 @@ StreamPosition PermutedReader::position() const { return position_at(taken_); }
 // Of the selection's damaged samples it has as many as restore() takes for reported, however far
 // next() has read ahead.
 StreamPosition PermutedReader::position_at(std::uint64_t taken) const {
+  const std::uint64_t unselected = damaged_at(taken);
   return {.samples_out = given_,
           .samples_in = taken,
-          .lost = taken - given_ + damaged_at(taken),
-          .lost_more = lost_more_};
+          .lost = taken - given_ + unselected,
+          .lost_more = lost_more_,
+          .unselected = unselected};
 }
 
 bool PermutedReader::has_more() const {

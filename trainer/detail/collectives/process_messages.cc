@@ -53,7 +53,8 @@ Error as_error(const std::exception_ptr& error) {
 std::string pack_error(const std::exception_ptr& error) {
   const Error known = as_error(error);
   const Where& where = known.where();
-  std::string packed(1, static_cast<char>(known.code()));
+  std::string packed;
+  put(packed, error_code_name(known.code()));
   for (const std::string& text : {known.message(), where.url, where.key, where.member, where.stage})
     put(packed, text);
   put(packed, where.offset ? std::to_string(*where.offset) : "");
@@ -61,16 +62,15 @@ std::string pack_error(const std::exception_ptr& error) {
 }
 
 Error unpack_error(std::string_view packed) {
-  if (packed.empty() || packed.front() > static_cast<char>(ErrorCode::kNotFinite)) bad_message();
-  const auto code = static_cast<ErrorCode>(packed.front());
-  packed.remove_prefix(1);
+  const auto code = error_code_of(take(packed));
+  if (!code) bad_message();
   std::string message = take(packed);
   Where where;
   for (std::string* text : {&where.url, &where.key, &where.member, &where.stage})
     *text = take(packed);
   const std::string offset = take(packed);
   if (!offset.empty()) where.offset = std::stoull(offset);
-  return {code, std::move(message), std::move(where)};
+  return {*code, std::move(message), std::move(where)};
 }
 
 Told tell_decision(Cluster& cluster, const std::function<std::string()>& decision) {
