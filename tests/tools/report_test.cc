@@ -158,14 +158,79 @@ TEST_F(Report, BalancesWhatOptionsTakeOfTheIndex) {
   EXPECT_THAT(row("some", {"--where", "cls in [1,3]"}), HasSubstr("✓ all of them"));
 }
 
-TEST_F(Report, LaysRunsOverEachOther) {
+TEST_F(Report, ComparesRuns) {
   train("one", {"--epochs", "2"});
-  train("two", {"--epochs", "2", "--lr", "0.001"});
+  train("two", {"--epochs", "3", "--optimizer", "sgd(0.001)", "--devices", "2"});
   const ProcessResult result = report({dir_ / "one", dir_ / "two"});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("2 runs, 4 epochs"));
+  EXPECT_THAT(result.out, HasSubstr("2 runs, 5 epochs"));
   const auto page = parse_page(dir_ / "page.html");
-  EXPECT_THAT(text_of(page), AllOf(HasSubstr("one, val"), HasSubstr("two, val")));
+  EXPECT_THAT(page["titles"].dump(), AllOf(HasSubstr("one, val, step 16"), HasSubstr("one, train"),
+                                           HasSubstr("two, val, step 12")));
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("training is dashed and validation solid"),
+                                   HasSubstr("best val_top1"), Not(HasSubstr("stand apart"))));
+  const std::string rows = page["rows"].dump();
+  EXPECT_THAT(rows, AllOf(HasSubstr(R"(["devices","1","2"])"), HasSubstr(R"(["epochs","2","3"])"),
+                          HasSubstr(R"(["optimizer.lr",")"), HasSubstr(R"(["epoch 3","–",")")));
+  EXPECT_THAT(rows, AllOf(Not(HasSubstr("optimizer.momentum")), Not(HasSubstr(R"(["model")")),
+                          Not(HasSubstr(R"(["run-dir")"))));
+}
+
+/// A run's folder by its task, and one epoch.
+std::string epoch_of(const std::string& values) {
+  return R"({"event":"epoch","epoch":1,"global_step":4,"train_loss":1.5,)" + values + "}\n";
+}
+
+// What does not compare is not in one table, and why is said.
+TEST_F(Report, ShowsRunsOfOtherTasksApart) {
+  const auto run = [&](const std::string& name, const std::string& task, const std::string& more) {
+    const std::string folder = folder_of(name, epoch_of(more));
+    write_file(folder + "/config.json", R"({"task":{"name":")" + task + R"("},"options":{"seed":)" +
+                                            std::to_string(name.size()) + "}}");
+    return folder;
+  };
+  ASSERT_EQ(report({run("a", "classify", R"("val_loss":1,"val_top1":0.5)"),
+                    run("masks", "segment", R"("val_loss":1,"val_miou":0.25)"),
+                    run("b", "classify", R"("val_loss":2,"val_top1":0.75)")})
+                .status,
+            0);
+  const auto page = parse_page(dir_ / "page.html");
+  EXPECT_THAT(text_of(page), HasSubstr("stand apart (classify by val_top1, segment by val_miou)"));
+  const std::string rows = page["rows"].dump();
+  EXPECT_THAT(rows, AllOf(HasSubstr(R"(["epoch","a","b"])"), HasSubstr(R"(["epoch","masks"])"),
+                          HasSubstr(R"(["epoch 1","50.0 %","75.0 %"])"),
+                          HasSubstr(R"(["seed","1","5","1"])")));
+}
+
+TEST_F(Report, SaysThatRunsWereEvaluatedOnOtherSamples) {
+  const auto run = [&](const std::string& name, const std::string& digest) {
+    const std::string folder = folder_of(name, epoch_of(R"("val_loss":1,"val_top1":0.5)"));
+    write_file(folder + "/run.json",
+               R"({"data":{"val":{"specs":["val.tar"],"shards":[{"name":"val.tar","sha256":")" +
+                   digest + R"("}]}}})");
+    return folder;
+  };
+  ASSERT_EQ(report({run("a", "01"), run("b", "02")}).status, 0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")), HasSubstr("not evaluated on the same"));
+  ASSERT_EQ(report({run("a", "01"), run("b", "01")}).status, 0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")), Not(HasSubstr("not evaluated on the same")));
+}
+
+TEST_F(Report, TellsTenRunsApart) {
+  std::vector<std::string> runs;
+  for (int i = 0; i < 10; ++i)
+    runs.push_back(
+        folder_of("run" + std::to_string(i), epoch_of(R"("val_loss":)" + std::to_string(i + 1))));
+  runs.push_back(folder_of("failed", R"({"event":"step","global_step":1,"loss":9})"
+                                     "\n"
+                                     R"({"event":"fault","message":"a bad <shard>"})"
+                                     "\n"));
+  ASSERT_EQ(report(runs).status, 0);
+  const auto page = parse_page(dir_ / "page.html");
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("failed: a bad <shard>"), HasSubstr("run9")));
+  EXPECT_THAT(read_file(dir_ / "page.html"),
+              AllOf(HasSubstr("swatch c1\""), HasSubstr("swatch c1 hollow\"")));
+  if (std::filesystem::exists(kBrowser)) expect_fits_windows(dir_, read_file(dir_ / "page.html"));
 }
 
 TEST_F(Report, CountsWhatFaultsHaveCost) {

@@ -102,7 +102,7 @@ std::string wait_text(const RunRecord& run) {
 Advice advice_of(const RunRecord& run) {
   const LimitKind kind = main_kind(run);
   if (kind.name.empty()) return {};
-  Advice advice{.verdict = kind_text(kind, run.epochs.size()) + wait_text(run)};
+  Advice advice{.limit = kind.name, .verdict = kind_text(kind, run.epochs.size()) + wait_text(run)};
   const auto remedy = std::ranges::find_if(
       kRemedies, [&](const auto& one) { return kind.name.starts_with(one.first); });
   if (remedy != kRemedies.end()) advice.what_to_do = remedy->second;

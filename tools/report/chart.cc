@@ -22,6 +22,11 @@ constexpr double kTop = 10;
 constexpr double kBottom = 32;
 constexpr int kChartColours = 8;
 
+/// The classes of a colour.
+std::string colour_class(int colour) {
+  return fmt::format("c{}{}", colour % kChartColours, colour < kChartColours ? "" : " hollow");
+}
+
 struct Range {
   double least = std::numeric_limits<double>::infinity();
   double most = -std::numeric_limits<double>::infinity();
@@ -141,15 +146,15 @@ class CurvesSvg {
     for (const auto& [x, y] : thinned(curve.points, x_))
       path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "M" : "L", across(x), down(y));
     std::string svg =
-        fmt::format("<path class=\"curve c{}{}\" d=\"{}\"/>", curve.colour % kChartColours,
-                    curve.is_faint ? " faint" : "", path);
+        fmt::format("<path class=\"curve c{}{}{}\" d=\"{}\"/>", curve.colour % kChartColours,
+                    curve.is_faint ? " faint" : "", curve.is_dashed ? " dashed" : "", path);
     constexpr std::size_t kMostDots = 60;
     if (curve.has_dots && curve.points.size() <= kMostDots)
       for (const auto& [x, y] : curve.points)
         svg += fmt::format(
-            "<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}, step {}: "
+            "<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}, step {}: "
             "{}</title></circle>",
-            curve.colour % kChartColours, across(x), down(y), escaped(curve.name), html::number(x),
+            colour_class(curve.colour), across(x), down(y), escaped(curve.name), html::number(x),
             escaped(chart_.text(y)));
     return svg;
   }
@@ -168,9 +173,9 @@ class CurvesSvg {
   Axis y_;
 };
 
-std::string swatch(const std::string& name, int colour, const std::string& value = "") {
-  return fmt::format("<li><span class=\"swatch c{}\"></span>{}{}</li>", colour % kChartColours,
-                     escaped(name), value.empty() ? "" : " <b>" + escaped(value) + "</b>");
+std::string key(const std::string& name, int colour, const std::string& value = "") {
+  return fmt::format("<li>{}{}{}</li>", swatch(colour), escaped(name),
+                     value.empty() ? "" : " <b>" + escaped(value) + "</b>");
 }
 
 double sum_of(const Bar& bar) {
@@ -187,7 +192,8 @@ std::string curves_figure(const Chart& chart) {
   if (shown.curves.empty()) return {};
   std::string keys;
   for (const Curve& curve : shown.curves)
-    keys += swatch(curve.name, curve.colour, shown.text(curve.points.back().second));
+    if (curve.has_key)
+      keys += key(curve.name, curve.colour, shown.text(curve.points.back().second));
   return fmt::format(
       "<figure><figcaption>{}</figcaption>\n{}\n<ul class=\"keys\">{}</ul></figure>\n",
       escaped(shown.title), CurvesSvg(shown).text(), keys);
@@ -212,9 +218,13 @@ std::string bars(const std::vector<Bar>& rows, std::string (*text)(double), bool
   return all + "</dl>\n";
 }
 
+std::string swatch(int colour) {
+  return fmt::format("<span class=\"swatch {}\"></span>", colour_class(colour));
+}
+
 std::string legend(const std::vector<std::pair<std::string, int>>& names) {
   std::string keys = "<ul class=\"keys\">";
-  for (const auto& [name, colour] : names) keys += swatch(name, colour);
+  for (const auto& [name, colour] : names) keys += key(name, colour);
   return keys + "</ul>\n";
 }
 

@@ -13,9 +13,11 @@ namespace millrace::tools {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  ///< x ascending
-  int colour = 0;                                 ///< modulo 8
-  bool is_faint = false;                          ///< thin: of each step, beside one of epochs
-  bool has_dots = false;                          ///< each point has a dot, which says its value
+  int colour = 0;          ///< modulo 8; from 8 on, dots and swatches are hollow
+  bool is_faint = false;   ///< thin: of each step, beside one of epochs
+  bool is_dashed = false;  ///< of training, beside one of validation
+  bool has_key = true;     ///< the figure's keys name it
+  bool has_dots = false;   ///< each point has a dot, which says its value
 };
 
 struct Chart {
@@ -45,5 +47,7 @@ struct Bar {
 std::string bars(const std::vector<Bar>& rows, std::string (*text)(double), bool is_share);
 /// The colours of the parts that any row has, in words.
 std::string legend(const std::vector<std::pair<std::string, int>>& names);
+/// A square of that colour, before a name.
+std::string swatch(int colour);
 
 }  // namespace millrace::tools

@@ -86,7 +86,10 @@ std::string or_dash(const std::optional<double>& value, std::string (*text)(doub
 
 std::string table(const std::vector<Column>& columns,
                   const std::vector<std::vector<std::string>>& rows) {
-  std::string text = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>";
+  constexpr std::size_t kMostSideBySide = 3;
+  const bool has_cards = columns.size() > kMostSideBySide;
+  std::string text = fmt::format("<div class=\"scroll\" tabindex=\"0\"><table{}><thead><tr>",
+                                 has_cards ? " class=\"cards\"" : "");
   for (const Column& column : columns)
     text += fmt::format("<th scope=\"col\"{}>{}</th>", column.is_number ? " class=\"n\"" : "",
                         escaped(column.title));
@@ -94,7 +97,9 @@ std::string table(const std::vector<Column>& columns,
   for (const auto& row : rows) {
     text += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i)
-      text += fmt::format("<td{}>{}</td>", columns[i].is_number ? " class=\"n\"" : "", row[i]);
+      text += fmt::format(
+          "<td{}{}>{}</td>", columns[i].is_number ? " class=\"n\"" : "",
+          has_cards ? fmt::format(" data-label=\"{}\"", escaped(columns[i].title)) : "", row[i]);
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n";

@@ -7,10 +7,10 @@
 #include <array>
 #include <cmath>
 #include <ctime>
-#include <set>
 
 #include "io/base/text.h"
 #include "tools/report/chart.h"
+#include "tools/report/compare.h"
 #include "tools/report/evaluation.h"
 #include "tools/report/html.h"
 #include "tools/report/parts.h"
@@ -21,7 +21,6 @@ namespace {
 using html::escaped;
 using html::section;
 using html::tile;
-using Points = std::vector<std::pair<double, double>>;
 
 std::string pairs(const std::vector<std::pair<std::string, std::string>>& rows) {
   std::string text = "<dl class=\"pairs\">";
@@ -39,14 +38,6 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const RecordJson& obje
 
 // ---- the head
 
-std::string run_state(const RunRecord& run) {
-  if (!run.fault.is_null()) return "<span class=\"state bad\">failed</span>";
-  if (run.end.is_null()) return "<span class=\"state\">not ended, or still running</span>";
-  const std::string by = text_in(run.end, "stopped_by");
-  if (by.empty()) return "<span class=\"state good\">all epochs done</span>";
-  return fmt::format("<span class=\"state\">stopped by {}</span>", escaped(by));
-}
-
 /// Why a run has failed; empty if it has not.
 std::string run_failure(const RunRecord& run) {
   if (run.fault.is_null()) return {};
@@ -55,15 +46,6 @@ std::string run_failure(const RunRecord& run) {
       "<p>{}</p></div>\n",
       number_in(run.fault, "epoch").value_or(0), number_in(run.fault, "global_step").value_or(0),
       escaped(text_in(run.fault, "message")));
-}
-
-/// What is a share is said in percent.
-bool is_share(const std::string& measure) {
-  return measure.find("top") != std::string::npos || measure.find("iou") != std::string::npos ||
-         measure.find("acc") != std::string::npos || measure.find("auroc") != std::string::npos;
-}
-std::string measure_text(const std::string& name, double value) {
-  return is_share(name) ? html::percent(value) : html::number(value);
 }
 
 /// The least value of an epoch's, and that epoch; nullopt if there is none.
@@ -75,12 +57,6 @@ std::optional<std::pair<double, double>> least_of(const RunRecord& run, const st
       least = {*value, number_in(epoch.values, "epoch").value_or(0)};
   }
   return least;
-}
-
-/// "12.3 s", "12.3 s in 2 sessions".
-std::string run_time_text(const RunRecord& run) {
-  const std::string time = html::duration(run.seconds);
-  return run.sessions > 1 ? fmt::format("{} in {} sessions", time, run.sessions) : time;
 }
 
 std::string tiles(const RunRecord& run) {
@@ -119,115 +95,20 @@ std::string resumed_text(const RunRecord& run) {
   return ", resumed " + json_value_text(times.back());
 }
 
+std::string head_of(const RunRecord& run) {
+  const std::string model = text_in(member(run.config, "options"), "model");
+  const std::string began = text_in(run.start, "started");
+  return fmt::format("<h1>{}{}</h1>\n<p class=\"soft\">{}</p>\n{}{}", escaped(run.name),
+                     run_state(run),
+                     escaped(model + (model.empty() || began.empty() ? "" : ", begun ") + began +
+                             resumed_text(run)),
+                     tiles(run), run_failure(run) + verdict(run));
+}
+
 std::string head(const std::vector<RunRecord>& runs, const std::string& navigation) {
-  std::string text = "<header>\n";
-  if (runs.size() > 1) text += fmt::format("<h1>{} runs</h1>\n", runs.size());
-  for (const RunRecord& run : runs) {
-    const char* level = runs.size() > 1 ? "h2" : "h1";
-    const std::string model = text_in(member(run.config, "options"), "model");
-    const std::string began = text_in(run.start, "started");
-    text += fmt::format("<{0}>{1}{2}</{0}>\n<p class=\"soft\">{3}</p>\n{4}{5}", level,
-                        escaped(run.name), run_state(run),
-                        escaped(model + (model.empty() || began.empty() ? "" : ", begun ") + began +
-                                resumed_text(run)),
-                        tiles(run), run_failure(run) + verdict(run));
-  }
-  return text + navigation + "</header>\n";
-}
-
-// ---- curves
-
-Points points_of(const std::vector<RunEvent>& events, const std::string& name) {
-  Points points;
-  for (const RunEvent& event : events)
-    if (const auto value = number_in(event.values, name)) points.emplace_back(event.step, *value);
-  return points;
-}
-
-struct NamedCurves {
-  const std::vector<RunRecord>& runs;
-
-  /// Alone, a run's curves differ in colour; of several, the runs do.
-  std::vector<Curve> operator()(const std::string& of_steps, const std::string& train,
-                                const std::string& val) const {
-    std::vector<Curve> curves;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const auto colour = [&](int own) { return runs.size() == 1 ? own : static_cast<int>(i); };
-      const auto name = [&](const std::string& what) {
-        return runs.size() == 1 ? what : runs[i].name + ", " + what;
-      };
-      if (!of_steps.empty())
-        curves.push_back({.name = name("steps"),
-                          .points = points_of(runs[i].steps, of_steps),
-                          .colour = colour(7),
-                          .is_faint = true});
-      if (!train.empty())
-        curves.push_back({.name = name("train"),
-                          .points = points_of(runs[i].epochs, train),
-                          .colour = colour(0),
-                          .is_faint = runs.size() > 1,
-                          .has_dots = true});
-      if (!val.empty())
-        curves.push_back({.name = name("val"),
-                          .points = points_of(runs[i].epochs, val),
-                          .colour = colour(1),
-                          .has_dots = true});
-    }
-    return curves;
-  }
-};
-
-/// Lately, so that a pause within an epoch is seen; of earlier versions since the epoch began.
-std::string step_rate_of(const std::vector<RunRecord>& runs) {
-  const bool has_recent = std::ranges::all_of(runs, [](const RunRecord& run) {
-    return run.steps.empty() || run.steps.back().values.contains("recent_rate");
-  });
-  return has_recent ? "recent_rate" : "total_rate";
-}
-
-/// The measures that any run has, in their order, without those of single classes.
-std::vector<std::string> measures_of(const std::vector<RunRecord>& runs) {
-  std::vector<std::string> names;
-  const auto add = [&](const std::string& name) {
-    if (name != "loss" && name.find('/') == std::string::npos &&
-        std::ranges::find(names, name) == names.end())
-      names.push_back(name);
-  };
-  static const std::set<std::string> kCounts = {"samples", "seconds", "skipped"};
-  for (const RunRecord& run : runs)
-    for (const RunEvent& epoch : run.epochs)
-      for (const auto& [key, value] : epoch.values.items())
-        for (const std::string prefix : {"val_", "train_"})
-          if (key.starts_with(prefix) && !kCounts.contains(key.substr(prefix.size())))
-            add(key.substr(prefix.size()));
-  constexpr std::size_t kMost = 12;
-  if (names.size() > kMost) names.resize(kMost);
-  return names;
-}
-
-std::string curves(const std::vector<RunRecord>& runs) {
-  const NamedCurves of{runs};
-  std::string charts = curves_figure(
-      {.title = "Loss", .text = html::number, .curves = of("loss", "train_loss", "val_loss")});
-  for (const std::string& name : measures_of(runs))
-    charts += curves_figure({.title = name,
-                             .text = is_share(name) ? html::percent : html::number,
-                             .curves = of("", "train_" + name, "val_" + name)});
-  charts += curves_figure({.title = "Samples/s of all devices",
-                           .text = html::number,
-                           .curves = of(step_rate_of(runs), "rate", ""),
-                           .from_zero = true});
-  charts += curves_figure({.title = "Learning rate",
-                           .text = html::number,
-                           .curves = of("lr", "", ""),
-                           .from_zero = true});
-  charts += curves_figure({.title = "Share of time spent waiting for input",
-                           .text = html::percent,
-                           .curves = of("", "wait_share", ""),
-                           .from_zero = true});
-  if (charts.empty()) charts = "<p>There is no step or epoch to draw yet.</p>";
-  return section("curves", "Curves over the run's steps",
-                 "<div class=\"charts\">\n" + charts + "</div>\n");
+  const std::string text =
+      runs.size() == 1 ? head_of(runs.front()) : fmt::format("<h1>{} runs</h1>\n", runs.size());
+  return "<header>\n" + text + navigation + "</header>\n";
 }
 
 // ---- the input
@@ -392,7 +273,9 @@ std::string part_content(const Part& part, const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) {
     const std::string own = part.needs_epochs && run.epochs.empty() ? "" : part.of(run);
     if (own.empty()) continue;
-    if (runs.size() > 1) content += fmt::format("<h3 class=\"run\">{}</h3>\n", escaped(run.name));
+    if (runs.size() > 1)
+      content += fmt::format("<h3 class=\"run\">{}{}</h3>\n",
+                             swatch(static_cast<int>(&run - runs.data())), escaped(run.name));
     content += own;
   }
   return content;
@@ -410,14 +293,20 @@ std::string notes(const std::vector<RunRecord>& runs) {
 
 std::string report_page(const std::vector<RunRecord>& runs) {
   const std::string title = runs.size() == 1 ? runs.front().name : counted(runs.size(), "run");
-  std::string links = "<a href=\"#curves\">Curves</a>";
-  std::string sections = curves(runs);
-  for (const Part& part : kParts) {
-    const std::string content = part_content(part, runs);
-    if (content.empty()) continue;
-    links += fmt::format("<a href=\"#{}\">{}</a>", part.id, part.link);
-    sections += section(part.id, part.title, content);
-  }
+  std::string links;
+  std::string sections;
+  const auto add = [&](const char* id, const char* link, const char* heading,
+                       const std::string& content) {
+    if (content.empty()) return;
+    links += fmt::format("<a href=\"#{}\">{}</a>", id, link);
+    sections += section(id, heading, content);
+  };
+  if (runs.size() > 1) add("compare", "Compared", "The runs beside each other", comparison(runs));
+  add("curves", "Curves", "Curves over the run's steps", curves(runs));
+  add("epochs", "Epochs", "Measures by epoch", epoch_tables(runs));
+  if (runs.size() > 1)
+    add("differ", "Differences", "Options that differ", option_differences(runs));
+  for (const Part& part : kParts) add(part.id, part.link, part.title, part_content(part, runs));
   const std::string navigation = "<nav aria-label=\"Parts of this page\">" + links + "</nav>\n";
   return html::document(title, evaluation_style(),
                         head(runs, navigation) + "<main>\n" + sections + "</main>\n<footer>\n" +

@@ -15,6 +15,7 @@ std::string report_page(const std::vector<RunRecord>& runs);
 
 /// What limits a run and what to do about it; empty without a verdict.
 struct Advice {
+  std::string limit = {};  ///< "input-bound by decode"
   std::string verdict;  ///< "Most of the training (2 of 3 epochs) was input-bound by decode. ..."
   std::string what_to_do = {};
 };

@@ -47,4 +47,26 @@ double train_seconds(const RunRecord& run) {
   return sum;
 }
 
+bool is_share(const std::string& measure) {
+  return measure.find("top") != std::string::npos || measure.find("iou") != std::string::npos ||
+         measure.find("acc") != std::string::npos || measure.find("auroc") != std::string::npos;
+}
+
+std::string measure_text(const std::string& name, double value) {
+  return is_share(name) ? html::percent(value) : html::number(value);
+}
+
+std::string run_state(const RunRecord& run) {
+  if (!run.fault.is_null()) return "<span class=\"state bad\">failed</span>";
+  if (run.end.is_null()) return "<span class=\"state\">not ended, or still running</span>";
+  const std::string by = text_in(run.end, "stopped_by");
+  if (by.empty()) return "<span class=\"state good\">all epochs done</span>";
+  return fmt::format("<span class=\"state\">stopped by {}</span>", html::escaped(by));
+}
+
+std::string run_time_text(const RunRecord& run) {
+  const std::string time = html::duration(run.seconds);
+  return run.sessions > 1 ? fmt::format("{} in {} sessions", time, run.sessions) : time;
+}
+
 }  // namespace millrace::tools

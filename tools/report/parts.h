@@ -21,8 +21,18 @@ std::vector<const RunEvent*> some_of(const std::vector<RunEvent>& all, std::size
 std::string left_out_text(std::size_t all, std::size_t most);
 /// "epoch 3", or "epoch 3, from step 41" where a resumed run has continued it.
 std::string epoch_name(const RunEvent& epoch);
+/// Whether a measure is a share, which is said in percent.
+bool is_share(const std::string& measure);
+std::string measure_text(const std::string& name, double value);
+/// "failed", "all epochs done", "stopped by max-time", as HTML.
+std::string run_state(const RunRecord& run);
+/// "12.3 s", "12.3 s in 2 sessions".
+std::string run_time_text(const RunRecord& run);
 /// Seconds of training, over all epochs.
 double train_seconds(const RunRecord& run);
+
+/// A figure a quantity, over the run's steps; of several runs each has a colour of its own.
+std::string curves(const std::vector<RunRecord>& runs);
 
 // Each requires at least one epoch.
 

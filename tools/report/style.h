@@ -1,5 +1,7 @@
 // The page's style sheet: light and dark by the reader's setting, one column on a telephone, paper
-// when printed.
+// when printed. Colour-blind readers tell the colours c0 to c7 apart, too: any two are at least
+// 0.13 apart in OKLab, also as in protanopia and deuteranopia (Machado et al. 2009), with a
+// contrast of 3:1 against the card.
 #pragma once
 
 namespace millrace::tools {
@@ -7,10 +9,10 @@ namespace millrace::tools {
 inline constexpr const char* kReportStyle = R"css(
 :root{color-scheme:light dark;--paper:#f6f7f9;--card:#fff;--ink:#1b2330;--soft:#5a6677;--line:#dfe4ea;
 --grid:#e9edf2;--good:#1a7f4b;--bad:#b3261e;--note:#eef3fb;
---c0:#2563c9;--c1:#d9730d;--c2:#1a8f6a;--c3:#b8356f;--c4:#7a52cc;--c5:#8a6d1c;--c6:#1489a8;--c7:#6b7686}
+--c0:#1940ac;--c1:#c78105;--c2:#33a294;--c3:#460125;--c4:#8877f8;--c5:#845d06;--c6:#0778a1;--c7:#454851}
 @media (prefers-color-scheme:dark){:root{--paper:#11151b;--card:#1a2029;--ink:#e8edf4;--soft:#9fadbf;
 --line:#2d3643;--grid:#262e3a;--good:#5fd39a;--bad:#ff8a80;--note:#1d2837;
---c0:#6ea8ff;--c1:#ffa657;--c2:#58d3a8;--c3:#ff8fbf;--c4:#b99cff;--c5:#e3c262;--c6:#5ccbe6;--c7:#94a1b3}}
+--c0:#8195fd;--c1:#c46517;--c2:#9efbb2;--c3:#a1527f;--c4:#645adc;--c5:#b6bd36;--c6:#7ad9ff;--c7:#9a9ea1}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);
@@ -52,11 +54,15 @@ svg{display:block;width:100%;height:auto}
 .tick{fill:var(--soft);font-size:13px;font-family:inherit}
 .curve{fill:none;stroke-width:2.2;stroke-linejoin:round;stroke-linecap:round}
 .faint{stroke-width:1.2;opacity:.55}
+.dashed{stroke-dasharray:6 5;stroke-width:1.6}
+circle.dot.hollow{fill:var(--card);stroke:currentColor;stroke-width:2}
 .dot{stroke:var(--card);stroke-width:1.2}
 .keys{display:flex;flex-wrap:wrap;gap:2px 16px;list-style:none;margin:6px 0 0;padding:0;font-size:.88rem;
 color:var(--soft);overflow-wrap:anywhere}
 .keys b{color:var(--ink);font-variant-numeric:tabular-nums}
 .swatch{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px}
+.swatch.hollow{background:var(--card);border:2.5px solid currentColor}
+.best{font-weight:700;color:var(--good)}
 .bars{margin:0;display:grid;gap:6px 10px;align-items:center;font-size:.9rem;
 grid-template-columns:minmax(76px,max-content) 1fr max-content}
 .bars>div{display:contents}
@@ -72,14 +78,25 @@ span.c6{background:var(--c6)}span.c7{background:var(--c7)}
 .dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}.dot.c3{fill:var(--c3)}
 .dot.c4{fill:var(--c4)}.dot.c5{fill:var(--c5)}.dot.c6{fill:var(--c6)}.dot.c7{fill:var(--c7)}
 circle.dot{stroke:var(--card)}
+.hollow.c0{color:var(--c0)}.hollow.c1{color:var(--c1)}.hollow.c2{color:var(--c2)}.hollow.c3{color:var(--c3)}
+.hollow.c4{color:var(--c4)}.hollow.c5{color:var(--c5)}.hollow.c6{color:var(--c6)}.hollow.c7{color:var(--c7)}
 .scroll{overflow-x:auto;margin:0 0 6px}
 table{border-collapse:collapse;min-width:min(100%,760px);font-size:.9rem}
 th{font-weight:600;color:var(--soft);text-align:left;border-bottom:1.5px solid var(--line)}
 td,th{padding:6px 22px 6px 0;vertical-align:top}
+.cards td,.cards th{padding-right:15px}.cards .state{margin-left:0}
 td{border-bottom:1px solid var(--line)}td code,td:first-child{white-space:nowrap}
 tr:last-child td{border-bottom:0}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 code{font:.86rem/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,monospace;overflow-wrap:anywhere}
+@media (max-width:640px){.cards{min-width:0;width:100%}.cards thead{display:none}
+.cards tbody,.cards tr,.cards td{display:block}
+.cards tr{border:1px solid var(--line);border-radius:10px;padding:8px 12px;margin:0 0 10px}
+.cards tr:last-child td,.cards td{border:0;padding:2px 0;text-align:right;white-space:normal;
+overflow-wrap:anywhere;display:flow-root}
+.cards td::before{content:attr(data-label);color:var(--soft);font-weight:400;float:left;max-width:55%;
+margin-right:16px}
+.cards tr td:first-child{font-weight:650;white-space:normal}}
 .pairs{columns:340px;column-gap:34px;margin:0;font-size:.9rem}
 .pairs div{display:flex;justify-content:space-between;gap:14px;border-bottom:1px solid var(--line);
 padding:4px 0;break-inside:avoid}
