@@ -33,7 +33,8 @@ struct type_caster<millrace::decode::Transform> {
 
   bool from_python(handle source, std::uint8_t flags, cleanup_list* cleanup) noexcept {
     Holder holder;
-    if (!holder.from_python(source, flags, cleanup) || !holder.template can_cast<Held*>())
+    if (source.is_none() || !holder.from_python(source, flags, cleanup) ||
+        !holder.template can_cast<Held*>())
       return false;
     value = holder.operator Held*()->transform;
     return true;

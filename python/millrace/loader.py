@@ -336,7 +336,12 @@ class _Pass:
         batch = self._convert(*handed)
         batch._fields = self._shown
         join_trees()
-        return batch if self._transform is None else self._transform(batch)
+        if self._transform is None:
+            return batch
+        try:
+            return self._transform(batch)
+        except StopIteration as error:  # would end the epoch as if it were over
+            raise RuntimeError("the transform of batches raised StopIteration") from error
 
     def _ranks_now(self) -> Ranks:
         """A process group that has ended leaves a pass what it was; one that appears does not."""

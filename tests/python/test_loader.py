@@ -48,6 +48,19 @@ def test_starts_nothing_before_the_first_batch(shards: str) -> None:
         next(passing)
 
 
+def test_a_stop_iteration_of_a_transform_is_no_end(shards: str) -> None:
+    def transform(batch: Any) -> Any:
+        return next(iter([]))
+
+    with pipeline(shards).numpy(transform) as loader, pytest.raises(RuntimeError, match="StopIteration"):
+        next(iter(loader))
+
+
+def test_none_is_no_transform() -> None:
+    with pytest.raises(TypeError):
+        mr.Image(None)  # type: ignore[arg-type]
+
+
 def test_a_cache_of_decoded_pictures_changes_no_batch(shards: str, tmp_path: Path) -> None:
     def passes(**arguments: Any) -> tuple[list[Any], mr.Statistics]:
         with pipeline(shards, **arguments).numpy() as loader:
@@ -60,7 +73,7 @@ def test_a_cache_of_decoded_pictures_changes_no_batch(shards: str, tmp_path: Pat
         images, statistics = passes(cache_decoded="10MB", **where)
         assert all(np.array_equal(a, b) for a, b in zip(images, expected, strict=True))
         pictures = statistics.pictures  # one that two epochs decode at the same time is decoded twice
-        assert pictures.kept == 200 and pictures.found + pictures.decoded == 600
+        assert pictures.kept == 200 and pictures.found + pictures.decoded >= 600
         assert pictures.decoded < 220
         assert "200 kept" in statistics.about_pictures
     assert not list(tmp_path.iterdir())
