@@ -1,7 +1,6 @@
 #include "io/base/error.h"
 
 #include <cerrno>
-#include <map>
 #include <system_error>
 #include <utility>
 
@@ -54,16 +53,12 @@ std::string_view error_code_name(ErrorCode code) {
 }
 
 std::optional<ErrorCode> error_code_of(std::string_view name) {
-  static const auto codes = [] {
-    std::map<std::string_view, ErrorCode> all;
-    for (int i = 0;; ++i) {
-      const auto code = static_cast<ErrorCode>(i);
-      if (error_code_name(code) == kUnknown) return all;
-      all.emplace(error_code_name(code), code);
-    }
-  }();
-  const auto found = codes.find(name);
-  return found == codes.end() ? std::nullopt : std::optional(found->second);
+  for (int i = 0;; ++i) {
+    const auto code = static_cast<ErrorCode>(i);
+    const std::string_view known = error_code_name(code);
+    if (known == kUnknown) return std::nullopt;
+    if (known == name) return code;
+  }
 }
 
 Error::Error(ErrorCode code, std::string message, Where where)

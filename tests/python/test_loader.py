@@ -72,9 +72,9 @@ def test_a_cache_of_decoded_pictures_changes_no_batch(shards: str, tmp_path: Pat
     for where in ({}, {"cache_decoded_in": tmp_path}):
         images, statistics = passes(cache_decoded="10MB", **where)
         assert all(np.array_equal(a, b) for a, b in zip(images, expected, strict=True))
-        pictures = statistics.pictures  # one that two epochs decode at the same time is decoded twice
-        assert pictures.kept == 200 and pictures.found + pictures.decoded >= 600
-        assert pictures.decoded < 220
+        # Threads may decode one of two epochs at the same time, before it is kept: so one thread counts.
+        _, statistics = passes(cache_decoded="10MB", threads=1, **where)
+        assert statistics.pictures.kept == 200 and statistics.pictures.found >= 2 * 200
         assert "200 kept" in statistics.about_pictures
     assert not list(tmp_path.iterdir())
     for wrong in ({"cache_decoded": 0}, {"cache_decoded_in": tmp_path}):

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "io/base/text.h"
+#include "io/component/component_text.h"
 #include "tools/report/chart.h"
 #include "tools/report/html.h"
 #include "tools/report/page.h"
 #include "tools/report/parts.h"
+#include "trainer/monitor.h"
 
 namespace millrace::tools {
 namespace {
@@ -27,9 +29,9 @@ std::string monitor_of(const RunRecord& run) {
   std::string monitor = text_in(run.end, "monitor");
   if (monitor.empty()) monitor = text_in(member(run.config, "options"), "monitor");
   if (!monitor.empty()) return monitor;
-  for (const char* name : {"val_top1", "val_miou", "val_loss", "train_loss"})
-    if (run.last(name)) return name;
-  return {};
+  monitor =
+      trainer::default_monitor([&](const std::string& name) { return run.last(name).has_value(); });
+  return run.last(monitor) ? monitor : "";
 }
 
 std::string task_of(const RunRecord& run) { return text_in(member(run.config, "task"), "name"); }
@@ -94,25 +96,6 @@ std::string different_sets(const Group& group) {
 
 // ---- the runs
 
-/// As a run decides (trainer/train_options.h).
-bool is_lower_better(const std::string& monitor) {
-  const auto has = [&](const char* word) { return monitor.find(word) != std::string::npos; };
-  return has("loss") || has("rmse") || has("error");
-}
-
-/// The best epoch's value of the measure that decides, and that epoch.
-std::optional<std::pair<double, double>> best_of(const RunRecord& run) {
-  const std::string monitor = monitor_of(run);
-  const bool is_lower = is_lower_better(monitor);
-  std::optional<std::pair<double, double>> best;
-  for (const RunEvent& epoch : run.epochs) {
-    const auto value = number_in(epoch.values, monitor);
-    if (value && (!best || (is_lower ? *value < best->first : *value > best->first)))
-      best = {*value, number_in(epoch.values, "epoch").value_or(0)};
-  }
-  return best;
-}
-
 /// A run's value of one quantity.
 struct Value {
   std::optional<double> number;
@@ -128,10 +111,11 @@ struct RunColumn {
 };
 
 Value best_value(const RunRecord& run) {
-  const auto best = best_of(run);
+  const std::string monitor = monitor_of(run);
+  const auto best = best_of(run, monitor);
   if (!best) return {};
   return {best->first, fmt::format("{} <span class=\"soft\">(epoch {:.0f})</span>",
-                                   measure_text(monitor_of(run), best->first), best->second)};
+                                   measure_format(monitor)(best->first), best->second)};
 }
 
 Value last_of(const RunRecord& run, const std::string& name, std::string (*text)(double)) {
@@ -141,7 +125,7 @@ Value last_of(const RunRecord& run, const std::string& name, std::string (*text)
 
 Value last_measure(const RunRecord& run) {
   const std::string monitor = monitor_of(run);
-  return last_of(run, monitor, is_share(monitor) ? html::percent : html::number);
+  return last_of(run, monitor, measure_format(monitor));
 }
 
 /// "3 of 10".
@@ -170,7 +154,7 @@ std::string skipped_text(const RunRecord& run) {
 }
 
 std::vector<RunColumn> run_columns(const std::string& monitor) {
-  const Better better = is_lower_better(monitor) ? Better::kLower : Better::kHigher;
+  const Better better = trainer::less_is_better(monitor) ? Better::kLower : Better::kHigher;
   std::vector<RunColumn> columns;
   if (!monitor.empty()) {
     columns.push_back({"best " + monitor, best_value, better});
@@ -266,8 +250,7 @@ std::string epochs_of_one(const RunRecord& run) {
   std::vector<std::string> names = measures_of({run});
   names.insert(names.begin(), "loss");
   for (const std::string& name : names)
-    for (const std::string set : {"train_", "val_"})
-      add(set + name, is_share(name) ? html::percent : html::number);
+    for (const std::string set : {"train_", "val_"}) add(set + name, measure_format(name));
   add("rate", html::number);
   add("seconds", html::duration);
   std::vector<Cells> rows;
@@ -303,14 +286,13 @@ std::string epochs_beside(const Group& group, const std::string& name) {
   const std::vector<double> epochs(all.begin(), all.end());
   if (epochs.empty()) return {};
   std::vector<Cells> rows;
-  const std::size_t count = std::min(epochs.size(), kMostEpochRows);
-  for (std::size_t i = 0; i < count; ++i) {
-    const double epoch = epochs[count == 1 ? 0 : i * (epochs.size() - 1) / (count - 1)];
+  for (const std::size_t place : some_places(epochs.size(), kMostEpochRows)) {
+    const double epoch = epochs[place];
     rows.push_back({fmt::format("epoch {:.0f}", epoch)});
     for (const ByEpoch& run : values) {
       const auto at = run.find(epoch);
       const auto value = at == run.end() ? std::nullopt : at->second;
-      rows.back().push_back(value ? measure_text(name, *value) : "–");
+      rows.back().push_back(value ? measure_format(name)(*value) : "–");
     }
   }
   return fmt::format("<h3>{}</h3>\n", escaped(name)) + html::table(titles, rows) +
@@ -321,36 +303,20 @@ std::string epochs_beside(const Group& group, const std::string& name) {
 
 using Settings = std::map<std::string, std::string>;
 
-/// "lr=0.1, groups=[a, b]" in its parts; brackets and quotes hold together.
-std::vector<std::string> parameters_of(const std::string& text) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  bool is_quoted = false;
-  for (const char c : text) {
-    if (c == '"' || c == '\'') is_quoted = !is_quoted;
-    if (!is_quoted && (c == '(' || c == '[' || c == '{')) ++depth;
-    if (!is_quoted && (c == ')' || c == ']' || c == '}')) --depth;
-    if (c == ',' && depth == 0 && !is_quoted) {
-      parts.emplace_back();
-    } else if (c != ' ' || !parts.back().empty()) {
-      parts.back() += c;
-    }
-  }
-  if (parts.back().empty()) parts.pop_back();
-  return parts;
-}
-
 /// A component by its name and parameters; nullopt: it is no component with named ones.
-std::optional<std::pair<std::string, Settings>> component_of(const std::string& text) {
-  const std::size_t open = text.find('(');
-  if (open == 0 || open == std::string::npos || !text.ends_with(')')) return {};
-  std::pair<std::string, Settings> component{text.substr(0, open), {}};
-  for (const std::string& part : parameters_of(text.substr(open + 1, text.size() - open - 2))) {
-    const std::size_t is = part.find('=');
-    if (is == std::string::npos || part.find('(') < is) return {};
-    component.second[part.substr(0, is)] = part.substr(is + 1);
+std::optional<std::pair<std::string, Settings>> component_of(const std::string& shown) {
+  try {
+    const Written calls = written_calls(shown);
+    if (calls.items.size() != 1 || calls.items.front().kind != Written::Kind::kCall) return {};
+    std::pair<std::string, Settings> component{calls.items.front().text, {}};
+    for (const Written& argument : calls.items.front().items) {
+      if (argument.name.empty()) return {};
+      component.second[argument.name] = text(argument);
+    }
+    return component;
+  } catch (const Mistake&) {
+    return {};
   }
-  return component;
 }
 
 Settings run_settings(const RunRecord& run) {

@@ -11,9 +11,6 @@
 
 namespace millrace::tools {
 
-/// The measures that any run has, in their order, without those of single classes.
-std::vector<std::string> measures_of(const std::vector<RunRecord>& runs);
-
 /// A row a run: how it ended, its measure, losses, time, devices and what limits it. Runs of
 /// different tasks or measures have tables of their own, and why is said.
 std::string comparison(const std::vector<RunRecord>& runs);

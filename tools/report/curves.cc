@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tools/report/chart.h"
-#include "tools/report/compare.h"
 #include "tools/report/html.h"
 #include "tools/report/parts.h"
 
@@ -126,7 +125,7 @@ std::string curves(const std::vector<RunRecord>& runs) {
   for (const std::string& name : measures_of(runs))
     charts += curves_figure(
         {.title = name,
-         .text = is_share(name) ? html::percent : html::number,
+         .text = measure_format(name),
          .curves = named_curves(runs, {.train = "train_" + name, .val = "val_" + name})});
   charts += rate_figures(runs);
   if (charts.empty()) return "<p>There is no step or epoch to draw yet.</p>\n";

@@ -48,25 +48,14 @@ std::string run_failure(const RunRecord& run) {
       escaped(text_in(run.fault, "message")));
 }
 
-/// The least value of an epoch's, and that epoch; nullopt if there is none.
-std::optional<std::pair<double, double>> least_of(const RunRecord& run, const std::string& name) {
-  std::optional<std::pair<double, double>> least;
-  for (const RunEvent& epoch : run.epochs) {
-    const auto value = number_in(epoch.values, name);
-    if (value && (!least || *value < least->first))
-      least = {*value, number_in(epoch.values, "epoch").value_or(0)};
-  }
-  return least;
-}
-
 std::string tiles(const RunRecord& run) {
   std::string all = "<dl class=\"tiles\">";
   const std::string monitor = text_in(run.end, "monitor");
   if (const auto best = number_in(run.end, "best"))
-    all += tile("best " + monitor, measure_text(monitor, *best),
+    all += tile("best " + monitor, measure_format(monitor)(*best),
                 fmt::format("epoch {:.0f}", number_in(run.end, "best_epoch").value_or(0)));
   if (const auto loss = run.last("val_loss")) {
-    const auto least = least_of(run, "val_loss");
+    const auto least = best_of(run, "val_loss");
     all += tile(
         "val loss", html::number(*loss),
         fmt::format("last; best {} in epoch {:.0f}", html::number(least->first), least->second));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/report/html.h"
+#include "trainer/monitor.h"
 
 namespace millrace::tools {
 
@@ -20,11 +21,17 @@ std::string json_value_text(const RecordJson& value) {
                            : value.dump(-1, ' ', false, RecordJson::error_handler_t::replace);
 }
 
+std::vector<std::size_t> some_places(std::size_t all, std::size_t most) {
+  std::vector<std::size_t> places;
+  const std::size_t count = std::min(all, most);
+  for (std::size_t i = 0; i < count; ++i)
+    places.push_back(count == 1 ? all - 1 : i * (all - 1) / (count - 1));
+  return places;
+}
+
 std::vector<const RunEvent*> some_of(const std::vector<RunEvent>& all, std::size_t most) {
   std::vector<const RunEvent*> some;
-  const std::size_t count = std::min(all.size(), most);
-  for (std::size_t i = 0; i < count; ++i)
-    some.push_back(&all[count == 1 ? all.size() - 1 : i * (all.size() - 1) / (count - 1)]);
+  for (const std::size_t place : some_places(all.size(), most)) some.push_back(&all[place]);
   return some;
 }
 
@@ -47,13 +54,20 @@ double train_seconds(const RunRecord& run) {
   return sum;
 }
 
-bool is_share(const std::string& measure) {
-  return measure.find("top") != std::string::npos || measure.find("iou") != std::string::npos ||
-         measure.find("acc") != std::string::npos || measure.find("auroc") != std::string::npos;
+std::string (*measure_format(const std::string& measure))(double) {
+  const auto has = [&](const char* word) { return measure.find(word) != std::string::npos; };
+  return has("top") || has("iou") || has("acc") || has("auroc") ? html::percent : html::number;
 }
 
-std::string measure_text(const std::string& name, double value) {
-  return is_share(name) ? html::percent(value) : html::number(value);
+std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std::string& measure) {
+  const bool is_lower = trainer::less_is_better(measure);
+  std::optional<std::pair<double, double>> best;
+  for (const RunEvent& epoch : run.epochs) {
+    const auto value = number_in(epoch.values, measure);
+    if (value && (!best || (is_lower ? *value < best->first : *value > best->first)))
+      best = {*value, number_in(epoch.values, "epoch").value_or(0)};
+  }
+  return best;
 }
 
 std::string run_state(const RunRecord& run) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/report/run_record.h"
@@ -15,15 +17,18 @@ namespace millrace::tools {
 const RecordJson& member(const RecordJson& json, const char* name);
 /// A text without its quotes, everything else as JSON.
 std::string json_value_text(const RecordJson& value);
-/// At most so many of a long list, evenly, the last one among them.
+/// At most `most` places of a list of so many, evenly, the last one among them.
+std::vector<std::size_t> some_places(std::size_t all, std::size_t most);
+/// Those of a list.
 std::vector<const RunEvent*> some_of(const std::vector<RunEvent>& all, std::size_t most);
 /// "These are 16 of 40 epochs, evenly." if there are more than `most`.
 std::string left_out_text(std::size_t all, std::size_t most);
 /// "epoch 3", or "epoch 3, from step 41" where a resumed run has continued it.
 std::string epoch_name(const RunEvent& epoch);
-/// Whether a measure is a share, which is said in percent.
-bool is_share(const std::string& measure);
-std::string measure_text(const std::string& name, double value);
+/// How a measure's values are said: shares in percent.
+std::string (*measure_format(const std::string& measure))(double);
+/// The best value that an epoch has of a measure, and that epoch; nullopt if none has one.
+std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std::string& measure);
 /// "failed", "all epochs done", "stopped by max-time", as HTML.
 std::string run_state(const RunRecord& run);
 /// "12.3 s", "12.3 s in 2 sessions".
@@ -31,6 +36,8 @@ std::string run_time_text(const RunRecord& run);
 /// Seconds of training, over all epochs.
 double train_seconds(const RunRecord& run);
 
+/// The measures that any run has, in their order, without those of single classes.
+std::vector<std::string> measures_of(const std::vector<RunRecord>& runs);
 /// A figure a quantity, over the run's steps; of several runs each has a colour of its own.
 std::string curves(const std::vector<RunRecord>& runs);
 

@@ -10,6 +10,7 @@
 #include "io/base/error.h"
 #include "io/opener.h"
 #include "trainer/detail/store/checkpoint_files.h"
+#include "trainer/monitor.h"
 
 namespace millrace::trainer::detail {
 
@@ -27,12 +28,7 @@ std::string resolve_monitor(const std::string& wanted, const std::vector<std::st
   const auto has = [&](const std::string& name) {
     return std::find(known.begin(), known.end(), name) != known.end();
   };
-  if (wanted.empty()) {
-    for (const char* name : {"val_top1", "val_miou", "val_loss"}) {
-      if (has(name)) return name;
-    }
-    return "train_loss";
-  }
+  if (wanted.empty()) return default_monitor(has);
   if (has(wanted)) return wanted;
   throw Error(ErrorCode::kInvalidArgument,
               "no measure is called '" + wanted + "'; there are " + listed);
@@ -42,11 +38,6 @@ double monitored_value(const std::string& monitor, const EpochEvent& event) {
   const bool val = monitor.starts_with("val_");
   const auto value = find_value(val ? event.val : event.train, monitor.substr(val ? 4 : 6));
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
-}
-
-bool less_is_better(const std::string& monitor) {
-  return monitor.find("loss") != std::string::npos || monitor.find("rmse") != std::string::npos ||
-         monitor.find("error") != std::string::npos;
 }
 
 namespace {

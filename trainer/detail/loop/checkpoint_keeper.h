@@ -74,7 +74,4 @@ std::string resolve_monitor(const std::string& wanted, const std::vector<std::st
 /// The monitored value of an epoch ("val_top1" is event.val's "top1"); NaN if it has none.
 double monitored_value(const std::string& monitor, const EpochEvent& event);
 
-/// Whether lower is better: for losses and errors.
-bool less_is_better(const std::string& monitor);
-
 }  // namespace millrace::trainer::detail
