@@ -58,7 +58,7 @@ std::int64_t decode_integer(const io::Bytes& field) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) {
-    throw Error(ErrorCode::kCorrupt, "integer above 64 bits: " + quoted(text));
+    throw Error(ErrorCode::kCorrupt, "integer outside of -2^63 to 2^63 - 1: " + quoted(text));
   }
   const bool garbage = error != std::errc() || end != text.data() + text.size();
   if (garbage || (plus && text.starts_with('-'))) {

@@ -60,7 +60,7 @@ class DeviceLoader {
   bool finished() const;
   /// What was read and skipped in the last epoch for which next() returned false; null before.
   std::shared_ptr<const wds::FaultLedger> ledger() const;
-  /// A batch without a valid slot, with the values of the device's last one; zeros before it.
+  /// A batch without a valid slot that shares the values of the device's last one; zeros before it.
   DeviceBatch masked_batch() const;
   WaitStatistics waits() const;
   /// Batches that wait for the device now.

@@ -284,7 +284,7 @@ void CachingSource::learn() {
   const std::string version = inner_->version();
   if (resumes_ && (size != object_.size || version != object_.version)) {
     state_->forget(full_url_);
-    throw Error(ErrorCode::kCorrupt, "the object changed while it was read");
+    throw Error(ErrorCode::kIo, "the object changed while it was read");
   }
   if (size == 0U) return;
   if (!size || version.empty()) return state_->say_not_kept(url_, size.has_value());

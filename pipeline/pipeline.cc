@@ -114,7 +114,7 @@ struct Pipeline::State {
   void end_epoch(std::uint32_t epoch);
   void check_epoch(std::uint32_t epoch);
   std::uint32_t ledger_epoch() const;
-  Batch zeros() const;
+  Batch copy_of_fields(const Batch& last) const;
   void tune(std::int64_t now);
   void apply(const detail::TuneSettings& settings);
   Tuning tuning() const MILLRACE_REQUIRES(mutex_);
@@ -443,7 +443,7 @@ void Pipeline::State::hand_out(Batch& batch, Batch next) {
   if (batch.epoch != consumer_.ledger_epoch) consumer_.ledger = ledgers.of(batch.epoch);
   consumer_.ledger_epoch = batch.epoch;
   consumer_.position = *batch.position;
-  consumer_.last[device_of(batch)] = batch;
+  if (batch.size == layout.batch_size()) consumer_.last[device_of(batch)] = batch;
 }
 
 /// The next one of the round.
@@ -551,10 +551,14 @@ std::uint32_t Pipeline::State::ledger_epoch() const {
   return consumer_.ledger_epoch;
 }
 
-Batch Pipeline::State::zeros() const {
+/// In memory of its own: who has the last batch may still write to it, and to this one.
+Batch Pipeline::State::copy_of_fields(const Batch& last) const {
   Batch batch;
   std::shared_ptr<std::byte> buffer = pool.acquire();
-  std::memset(buffer.get(), 0, pool.buffer_bytes());
+  if (last.owner)
+    std::memcpy(buffer.get(), last.owner.get(), layout.num_bytes());
+  else
+    std::memset(buffer.get(), 0, pool.buffer_bytes());
   batch.fields = layout.show(buffer.get(), layout.batch_size());
   batch.ragged = layout.join({}, layout.batch_size());
   batch.owner = std::move(buffer);
@@ -565,13 +569,14 @@ Batch Pipeline::State::zeros() const {
 Batch Pipeline::State::masked_batch(int device) const {
   MutexLock lock(mutex_);
   const Batch& last = consumer_.last.at(static_cast<std::size_t>(device));
-  Batch batch = last.owner ? last : zeros();
-  if (!batch.position) batch.position = std::make_shared<const Position>(consumer_.position);
+  Batch batch = copy_of_fields(last);
+  batch.index = last.index;
+  batch.slots = last.slots;
+  batch.position = last.position ? last.position
+                                 : std::make_shared<const Position>(consumer_.position);
   batch.epoch = consumer_.position.epoch;
-  batch.num_valid = 0;
   batch.valid.assign(static_cast<std::size_t>(batch.size), 0);
   batch.keys.assign(static_cast<std::size_t>(batch.size), {});
-  for (RaggedField& field : batch.ragged) field.cut(0);
   return batch;
 }
 

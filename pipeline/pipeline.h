@@ -78,9 +78,9 @@ class Pipeline {
   void stop();
   /// Whether next() has returned false for the last epoch.
   bool finished() const;
-  /// A batch without a valid slot, for a process whose epoch is over while others still step. It
-  /// shares the values of the device's last batch; zeros before the first. Requires: device <
-  /// split.topology.devices.
+  /// A batch without a valid slot, for a process whose epoch is over while others still step: of
+  /// the full size, a copy of the values of the device's last full batch; zeros before the first.
+  /// Requires: device < split.topology.devices. Throws: what ResourceOptions::allocate throws.
   Batch masked_batch(int device = 0) const;
 
   /// The names and shapes of a batch's fields, without data.

@@ -24,7 +24,6 @@ using Json = nlohmann::json;
 
 using detail::kMaxOffset;
 
-constexpr std::uint32_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max() - 1;
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 53;
 constexpr int kMaxProcesses = 1 << 20;
 

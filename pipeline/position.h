@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -29,6 +30,9 @@
 #include "wds/sample_stream.h"
 
 namespace millrace::pipeline {
+
+/// The last one that a run can have: the number after it is still one.
+constexpr std::uint32_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max() - 1;
 
 struct Position {
   /// The trails of the blocks behind a stream's `start`, from the last one back.

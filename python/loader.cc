@@ -372,6 +372,8 @@ std::uint32_t Loader::epoch() const { return position().epoch; }
 
 void Loader::set_epoch(std::uint32_t epoch) {
   const Turn turn(busy_);
+  require(epoch <= pipeline::kMaxEpoch,
+          fmt::format("epoch {}: the last one is {}", epoch, pipeline::kMaxEpoch));
   if (epoch == position().epoch) return;
   stand_at(position().beginning_of(epoch));
   begun_ = false;

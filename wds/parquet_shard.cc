@@ -65,7 +65,7 @@ class ObjectRanges final : public RowRanges {
         opener_.open(url_, {.offset = offset, .expected = into.size(), .stop = stop_});
     read_fully(*source, into);
     if (source->size() != size_ || source->version() != version_)
-      throw Error(ErrorCode::kCorrupt, "the file has changed while it was read");
+      throw Error(ErrorCode::kIo, "the file changed while it was read");
   }
 
  private:

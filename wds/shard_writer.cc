@@ -25,7 +25,11 @@ namespace {
 
 std::string member_name(const std::string& key, const std::string& suffix) {
   std::string name = key + "." + suffix;
-  check_member_name(name);
+  try {
+    check_member_name(name);
+  } catch (const Error& error) {
+    refuse(error.message(), {.key = key, .member = name});
+  }
   const auto read_back = split_member_name(name);
   if (is_metadata_member(name) || !read_back || read_back->key != key ||
       read_back->suffix != suffix) {

@@ -34,6 +34,7 @@ void check_batches(const PipelineOptions& options) {
           fmt::format("batch size {}: from 1 to {}", batch.size, kMostSlots));
   require(!options.fields.empty(), "a pipeline needs at least one field");
   const EpochOptions& epochs = options.epochs;
+  require(epochs.first <= kMaxEpoch, fmt::format("epochs.first is at most {}", kMaxEpoch));
   require(epochs.samples >= 0 && epochs.batches >= 0,
           "an epoch's samples and batches must not be negative");
   require(!epochs.resampled || epochs.samples > 0 || epochs.batches > 0,

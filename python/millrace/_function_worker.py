@@ -97,8 +97,22 @@ class _Maker:
             raise ValueError(f"returned an array of shape {made.shape}, not {self._shape}")
         if not np.can_cast(made.dtype, self._dtype, "same_kind"):
             raise TypeError(f"returned an array of {made.dtype}, not {self._dtype}")
-        np.ndarray(self._shape, self._dtype, buffer=shared.memory)[...] = made
+        out = np.ndarray(self._shape, self._dtype, buffer=shared.memory)
+        with np.errstate(over="ignore"):
+            out[...] = made
+        if not np.can_cast(made.dtype, self._dtype, "safe"):
+            self._check_held(made, out)
         return int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
+
+    def _check_held(self, made: Any, out: Any) -> None:
+        """A narrower type rounds fractions, and has no other numbers than were made."""
+        import numpy as np
+
+        whole = made.dtype.kind in "iu" and out.dtype.kind in "iu"
+        lost = out != made if whole else np.isinf(out) & np.isfinite(made)
+        if np.any(lost):
+            first = made[lost].flat[0]
+            raise OverflowError(f"returned {first}, which {self._dtype} cannot hold")
 
 
 def _answer(maker: _Maker, shared: _Shared, members: int) -> tuple[int, int]:

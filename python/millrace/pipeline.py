@@ -143,7 +143,7 @@ class Pipeline:
         self._arguments: dict[str, Any] = {k: v for k, v in locals().items() if k != "self"}
         self._rank, self._world = rank, world
         self._processes = processes
-        self._fields = {_names(key): field for key, field in fields.items()}
+        self._fields = _by_names(fields)
         self._functions = [f for f in self._fields.values() if isinstance(f, Function)]
         self._options = _core.Options(
             spec=spec if isinstance(spec, _core.Mix) else _specs(spec),
@@ -254,6 +254,16 @@ def without_secrets(spec: Any) -> Any:
     if isinstance(spec, (list, tuple)):
         return [without_secrets(one) for one in spec]
     return "::".join(map(_core.printable_url, spec.split("::"))) if isinstance(spec, str) else spec
+
+
+def _by_names(fields: Mapping[str | tuple[str, ...], Field]) -> dict[tuple[str, ...], Field]:
+    by_names: dict[tuple[str, ...], Field] = {}
+    for key, field in fields.items():
+        names = _names(key)
+        if names in by_names:
+            raise ValueError(f"fields: two are named {', '.join(names)}")
+        by_names[names] = field
+    return by_names
 
 
 def _names(key: str | tuple[str, ...]) -> tuple[str, ...]:

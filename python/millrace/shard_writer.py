@@ -64,6 +64,13 @@ class ShardWriter:
         self._lock = threading.Lock()
         self._shards: list[_core.Shard] | None = None
         pattern = os.fspath(pattern)
+        for name, number, least in (
+            ("max_samples", max_samples, 1),
+            ("max_bytes", max_bytes, 1),
+            ("start_shard", start_shard, 0),
+        ):
+            if not least <= number < 1 << 63:
+                raise InvalidArgumentError(f"{name}={number}: from {least} to 2^63 - 1")
         if "://" not in pattern:
             os.makedirs(os.path.dirname(pattern) or ".", exist_ok=True)
         self._core = _core.Writer(
@@ -80,11 +87,17 @@ class ShardWriter:
         begin with two underscores, as those of webdataset's samples, are left out.
 
         Raises: TypeError for a value that its suffix does not take, InvalidArgumentError for a key
-        that the shard already has or that a reader would split differently, IoError.
+        that the shard already has, that a reader would split differently or that a tar cannot hold
+        (a NUL, over 4096 bytes, not UTF-8), each with the key; IoError.
         """
         key = sample.get("__key__")
         if not isinstance(key, str):
             raise TypeError(f"a sample's __key__ must be a str, not {key!r}")
+        for name in sample:
+            if not isinstance(name, str):
+                raise TypeError(f"{key}: a member's suffix must be a str, not {name!r}")
+            if not _is_utf8(key + name):
+                raise InvalidArgumentError(f"{key!r}.{name!r}: not UTF-8")
         members = [
             (suffix, self._encoded(key, suffix, value))
             for suffix, value in sample.items()
@@ -118,7 +131,7 @@ class ShardWriter:
     def _encoded(self, key: str, suffix: str, value: object) -> bytes:
         try:
             return self._bytes_of(suffix.rpartition(".")[2].lower(), value)
-        except TypeError as error:
+        except (TypeError, RuntimeError) as error:  # torch's own, of what it cannot convert
             raise TypeError(f"{key}.{suffix}: {error}") from error
         except ValueError as error:
             raise InvalidArgumentError(f"{key}.{suffix}: {error}") from error
@@ -139,18 +152,33 @@ class ShardWriter:
         raise TypeError(f"must be bytes or str, not {type(value).__name__}")
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _array(value: Any) -> Any:
+    """A tensor that gradients are kept for is written as its values."""
+    import numpy as np
+
+    return np.asarray(value.detach() if hasattr(value, "detach") else value)
+
+
 def _npy(value: object) -> bytes:
     import numpy as np
 
     file = io.BytesIO()
-    np.save(file, np.asarray(value), allow_pickle=False)
+    np.save(file, _array(value), allow_pickle=False)
     return file.getvalue()
 
 
 def _picture(kind: str, value: Any, quality: int) -> bytes:
     import numpy as np
 
-    pixels = np.asarray(value)
+    pixels = _array(value)
     if kind == "png" and pixels.dtype.kind in "iu" and pixels.dtype != np.uint8:
         if pixels.ndim != 2:
             raise ValueError(f"a mask must be (H, W), not {pixels.shape}")

@@ -172,7 +172,7 @@ TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
       return {http_serve(request, object + (before == "X: 1\r\n" ? "more" : ""), after)};
     });
     const Error error = fault();
-    EXPECT_EQ(error.code(), ErrorCode::kCorrupt) << error.what();
+    EXPECT_EQ(error.code(), ErrorCode::kIo) << error.what();
     EXPECT_THAT(error.what(), HasSubstr("changed"));
     EXPECT_EQ(error.where().offset, 1000U);
   }

@@ -214,7 +214,7 @@ TEST_F(HttpParts, AnObjectThatChangesBetweenPartsIsAFault) {
       return {http_serve(request, std::string(object_.size(), 'x'), change)};
     });
     const Error error = fault();
-    EXPECT_EQ(error.code(), ErrorCode::kCorrupt) << change << ": " << error.what();
+    EXPECT_EQ(error.code(), ErrorCode::kIo) << change << ": " << error.what();
     EXPECT_THAT(error.what(), HasSubstr("changed"));
     EXPECT_GE(error.where().offset.value_or(0), 500'000U);
   }

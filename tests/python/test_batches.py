@@ -205,6 +205,24 @@ def test_an_older_pass_is_over_when_another_begins(shards: str) -> None:
         assert next(newer, None) is None
 
 
+def test_epochs_that_no_run_has_are_refused(shards: str) -> None:
+    with pipeline(shards).numpy() as loader:
+        loader.set_epoch(2**32 - 2)
+        assert len(list(loader)) == 13
+        with pytest.raises(mr.InvalidArgumentError, match="epoch 4294967295: the last one"):
+            loader.set_epoch(2**32 - 1)
+
+
+def test_a_fully_masked_batch_is_no_view_of_the_one_before(shards: str) -> None:
+    pytest.importorskip("torch")
+    with pipeline(shards, epochs=mr.Epochs(batches=14), uneven="pad").torch() as loader:
+        *_, last, masked = loader
+        before = last["image"].clone()
+        assert not masked["valid"].any()
+        masked["image"].fill_(7)
+        assert (last["image"] == before).all()
+
+
 def test_masked_slots_are_not_valid(shards: str) -> None:
     with pipeline(shards, fields={**FIELDS, "raw": mr.Raw("cls", text=True)}).numpy() as loader:
         last = list(loader)[-1]
@@ -273,6 +291,7 @@ def test_options_are_those_of_cpp() -> None:
         ({"cache": "s3://b/c"}, "folder of this machine"),
         ({"cache_size": "1GB"}, "cache_size needs cache"),
         ({"rank": 1}, "rank and world"),
+        ({"fields": {"a": mr.Label(), ("a",): mr.Label("id")}}, "two are named a"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], words: str) -> None:

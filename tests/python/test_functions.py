@@ -226,6 +226,29 @@ def test_another_array_is_refused(shards: str, function: Any, problem: str) -> N
         list(loader)
 
 
+def too_large(sample: dict[str, Any]) -> Any:
+    return np.uint32(300 if sample["__key__"] == "00000007" else 5)
+
+
+def out_of_range(sample: dict[str, Any]) -> Any:
+    return np.float64(1e300)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "problem"),
+    [
+        (too_large, "uint8", "OverflowError: returned 300, which uint8 cannot hold"),
+        (out_of_range, "float32", "OverflowError: returned 1e.300, which float32 cannot hold"),
+    ],
+)
+def test_numbers_that_the_type_cannot_hold_are_refused(
+    shards: str, function: Any, dtype: Any, problem: str
+) -> None:
+    data = with_function(mr.Function(function, dtype=dtype), shards)
+    with data.numpy() as loader, pytest.raises(mr.CorruptError, match=problem):
+        list(loader)
+
+
 def test_a_process_that_dies_ends_the_loop_whatever_the_policy(shards: str) -> None:
     dying = mr.Function(partial(dies_at, key="00000150"))
     data = with_function(dying, shards, faults=mr.Faults("skip"))

@@ -182,6 +182,12 @@ def test_what_is_left_by_an_exception_is_whole(tmp_path: Path) -> None:
         ({"__key__": "a", "png": np.array([[-1]])}, mr.InvalidArgumentError, "a.png: "),
         ({"__key__": "a.b/c.d", "txt": "x"}, mr.InvalidArgumentError, "reader"),
         ({"__key__": "used", "txt": "x"}, mr.InvalidArgumentError, "a key twice"),
+        ({"__key__": "a\0b", "txt": "x"}, mr.InvalidArgumentError, "NUL.*key a"),
+        ({"__key__": "a" * 5000, "txt": "x"}, mr.InvalidArgumentError, "4096 bytes.*key aaa"),
+        ({"__key__": "a\udcff", "txt": "x"}, mr.InvalidArgumentError, "a.*: not UTF-8"),
+        ({"__key__": "a", "t\udcff": "x"}, mr.InvalidArgumentError, "a.*: not UTF-8"),
+        ({"__key__": "a", "txt": "\udcff"}, mr.InvalidArgumentError, "a.txt: .*surrogates"),
+        ({"__key__": "a", 3: "x"}, TypeError, "a: a member's suffix must be a str, not 3"),
     ],
 )
 def test_samples_that_cannot_be_written_are_refused(
@@ -193,6 +199,17 @@ def test_samples_that_cannot_be_written_are_refused(
             writer.write(sample)
         writer.write({"__key__": "after", "txt": "x"})
     assert writer.close()[0].samples == 2
+
+
+def test_tensors_with_gradients_are_written_as_their_values(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    with mr.ShardWriter(tmp_path / "a-%d.tar") as writer:
+        writer.write({"__key__": "a", "npy": torch.full((2,), 3.0, requires_grad=True)})
+    (shard,) = writer.close()
+    data = mr.Pipeline(shard.url, fields={"npy": mr.Raw("npy")}, batch_size=1)
+    with data.numpy() as loader:
+        (batch,) = loader
+    assert np.load(io.BytesIO(batch["npy"][0])).tolist() == [3.0, 3.0]
 
 
 def test_a_forked_child_leaves_the_writer_to_its_parent(tmp_path: Path) -> None:
@@ -228,8 +245,9 @@ print(*(shard.samples for shard in writer.close()))
 def test_writers_that_can_never_work_are_refused(tmp_path: Path) -> None:
     for arguments, words in (
         ({"pattern": "a.tar"}, "%d"),
-        ({"pattern": "a-%d.tar", "max_samples": 0}, "maxcount|max_samples"),
-        ({"pattern": "a-%d.tar", "max_bytes": 0}, "maxsize|max_bytes"),
+        ({"pattern": "a-%d.tar", "max_samples": 0}, "max_samples=0: from 1"),
+        ({"pattern": "a-%d.tar", "max_bytes": -1}, "max_bytes=-1: from 1"),
+        ({"pattern": "a-%d.tar", "start_shard": 1 << 63}, "start_shard=.*: from 0"),
     ):
         values: dict[str, Any] = dict(arguments)
         with pytest.raises(mr.Error, match=words):

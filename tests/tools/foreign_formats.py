@@ -435,14 +435,14 @@ def coco():
     json.dump(data, open("instances.json", "w"))
     create("--from-json", "instances.json", "--root", "pictures", "--masks", "classes")
     found = samples()
-    assert open("out/s-classes.txt").read() == "train\nbag\nzebra\n"
+    assert open("out/s-classes.txt").read() == "background\ntrain\nbag\nzebra\n"
     assert len(found) == SAMPLES
     for i in range(SAMPLES):
         own = found[f"val/{i:012}"]
         assert own["jpg"] == open(f"pictures/val/{i:012}.jpg", "rb").read()
         assert json.loads(own["json"]) == {
             "image_id": 1000 - i, "width": 60 + i, "height": 50, "boxes": [[3, 2, 37.5, 43.25], [10, 5, 10 + i, 25]],
-            "labels": [2, i % 2], "areas": [500.5, 250 + i], "crowd": [0, int(i % 5 == 0)]}
+            "labels": [3, 1 + i % 2], "areas": [500.5, 250 + i], "crowd": [0, int(i % 5 == 0)]}
         mask = np.array(Image.open(io.BytesIO(own["mask.png"])))
         runs = rle(i) == 1
         crowd = i % 5 == 0
@@ -461,6 +461,17 @@ def coco():
         mask = np.array(Image.open(io.BytesIO(own["mask.png"])))
         assert set(np.unique(mask)) <= {0, 1, 2} and (i % 5 == 0 or (mask[rle(i) == 1] == 2).all())
 
+    unboxed = json.loads(json.dumps(data))
+    for one in unboxed["annotations"]:
+        del one["bbox"]
+    json.dump(unboxed, open("unboxed.json", "w"))
+    create("--from-json", "unboxed.json", "--root", "pictures")
+    assert open("out/s-classes.txt").read() == "train\nbag\nzebra\n"
+    for i, own in enumerate(samples().values()):
+        boxes = json.loads(own["json"])["boxes"]
+        assert boxes == [[3 + i / 4, 2 + i / 4, 37.5, 43.25], [10, 5, 10 + i, 25]], boxes
+        assert json.loads(own["json"])["labels"] == [2, i % 2]
+
     def spoilt(change):
         other = json.loads(json.dumps(data))
         change(other)
@@ -470,6 +481,12 @@ def coco():
     assert "annotation 3: no image has id 5" in spoilt(lambda d: d["annotations"][3].update(image_id=5))
     assert "no category has id 6" in spoilt(lambda d: d["annotations"][0].update(category_id=6))
     assert "bbox" in spoilt(lambda d: d["annotations"][0].update(bbox=[1, 2]))
+    assert "negative side" in spoilt(lambda d: d["annotations"][0].update(bbox=[1, 2, -3, 4]))
+    assert "outside of its image" in spoilt(lambda d: d["annotations"][0].update(bbox=[400, 2, 3, 4]))
+    assert "two categories are named bag" in spoilt(lambda d: d["categories"][0].update(name="bag"))
+    assert "neither a bbox nor" in spoilt(lambda d: [d["annotations"][0].pop(n) for n in ("bbox", "segmentation")])
+    swapped = spoilt(lambda d: d["images"][2].update(width=50, height=62) or d.update(annotations=[]))
+    assert "50 x 62 in the JSON" in swapped and "62 x 50 in the file" in swapped, swapped
     assert "run length" in spoilt(lambda d: d["annotations"][1]["segmentation"].update(counts=[1, 2]))
     assert "polygon" in spoilt(lambda d: d["annotations"][0].update(segmentation=[[1, 2, 3]]))
     assert "is outside the folder" in spoilt(lambda d: d["images"][0].update(file_name="../instances.json"))

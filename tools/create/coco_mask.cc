@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "io/base/error.h"
@@ -105,6 +106,29 @@ void paint_runs(const std::vector<std::uint32_t>& runs, std::int64_t label,
   }
 }
 
+/// Along one axis.
+struct Extent {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void take(double from, double to) {
+    low = std::min(low, from);
+    high = std::max(high, to);
+  }
+};
+
+/// Of the pixels from `first` to `last`, by columns.
+void take_run(std::uint64_t first, std::uint64_t last, int height, Extent& across, Extent& down) {
+  const auto rows = static_cast<std::uint64_t>(height);
+  const std::uint64_t left = first / rows;
+  const std::uint64_t right = last / rows;
+  across.take(static_cast<double>(left), static_cast<double>(right + 1));
+  if (left == right)
+    down.take(static_cast<double>(first % rows), static_cast<double>(last % rows + 1));
+  else
+    down.take(0, static_cast<double>(rows));
+}
+
 }  // namespace
 
 // Five bits a character, the lowest first, the last with the sign; from the fourth on a run is the
@@ -141,6 +165,21 @@ MaskArea mask_area(const Json& segmentation, int height, int width) {
   area.runs = runs_of(segmentation["counts"]);
   check_runs(area.runs, segmentation["size"], height, width);
   return area;
+}
+
+std::optional<std::array<double, 4>> bounds_of(const MaskArea& area, int height) {
+  Extent across;
+  Extent down;
+  for (const auto& polygon : area.polygons)
+    for (std::size_t i = 0; i + 1 < polygon.size(); i += 2) {
+      across.take(polygon[i], polygon[i]);
+      down.take(polygon[i + 1], polygon[i + 1]);
+    }
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < area.runs.size(); at += area.runs[i++])
+    if (i % 2 == 1 && area.runs[i] > 0) take_run(at, at + area.runs[i] - 1, height, across, down);
+  if (across.low > across.high) return {};
+  return std::array{across.low, down.low, across.high - across.low, down.high - down.low};
 }
 
 void paint(const MaskArea& area, std::int64_t label, decode::ClassImage& mask) {

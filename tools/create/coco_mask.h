@@ -6,8 +6,10 @@
 // Threads: free functions, callable from any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +29,10 @@ MaskArea mask_area(const nlohmann::ordered_json& segmentation, int height, int w
 
 /// COCO's text of run lengths. Throws: Corrupt.
 std::vector<std::uint32_t> parse_runs(std::string_view text);
+
+/// x, y, width and height of what lies in the area, of a picture of `height`; nothing for an empty
+/// one.
+std::optional<std::array<double, 4>> bounds_of(const MaskArea& area, int height);
 
 /// Sets the labels of the pixels whose centres are inside; what lies outside of the picture is not
 /// drawn.

@@ -45,6 +45,7 @@ wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
 wds::Field image_field(const std::string& path, const Recoding& recoding) {
   try {
     wds::Field field{.suffix = suffix_of(path), .data = io::read_local_file(path, kMaxImageBytes)};
+    if (field.data.size() == 0) throw Error(ErrorCode::kCorrupt, "no image: the file is empty");
     return recoding.keeps() ? field : recoded_field(field.data, field.suffix, recoding);
   } catch (Error& error) {
     error.annotate({.url = path});

@@ -33,7 +33,7 @@ struct Recoding {
 std::string suffix_of(std::string_view path);
 
 /// The file at `path` as a field; its suffix is the file's, or the new format's. Throws: NotFound,
-/// Io, Exhausted (over 1 GiB), and as decoding, with the path.
+/// Io, Exhausted (over 1 GiB), Corrupt for an empty file, and as decoding, with the path.
 wds::Field image_field(const std::string& path, const Recoding& recoding);
 
 /// The picture in `data` re-encoded as a field. Throws: as decoding and encoding.

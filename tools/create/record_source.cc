@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -332,6 +333,8 @@ class RecordSource final : public SampleSource {
         throw Error(ErrorCode::kCorrupt, value.is_null() ? "no class" : "not a whole number");
       if (!json.is_number_unsigned() && json.get<std::int64_t>() < 0)
         throw Error(ErrorCode::kCorrupt, "class " + json.dump() + " is negative");
+      if (json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())
+        throw Error(ErrorCode::kCorrupt, "class " + json.dump() + " is above 2^63 - 1");
       return json.get<std::uint64_t>();
     });
   }

@@ -478,7 +478,7 @@ HttpFault HttpSource::changed() {
     version_ = {};
     stop_looking_ahead();
   }
-  return fault(ErrorCode::kCorrupt, "the object changed while it was read", nothing_handed_on);
+  return fault(ErrorCode::kIo, "the object changed while it was read", nothing_handed_on);
 }
 
 std::size_t HttpSource::receive(std::span<std::byte> into) {

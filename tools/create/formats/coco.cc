@@ -1,5 +1,6 @@
 // COCO's JSON: images, annotations of them, and the categories that these name.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,9 +9,11 @@
 #include <map>
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "decode/encode.h"
+#include "decode/image.h"
 #include "decode/limits.h"
 #include "io/base/error.h"
 #include "io/base/json.h"
@@ -43,10 +46,13 @@ struct CocoObject {
 struct CocoImage {
   std::int64_t id = 0;
   std::string file;  ///< as the JSON names it
-  int width = 0;
+  int width = 0;  ///< 0: the JSON does not say
   int height = 0;
   std::vector<CocoObject> objects = {};
 };
+
+/// A mask's class 0, which no object has.
+constexpr const char* kBackground = "background";
 
 const Json& list_in(const Json& json, const char* name) {
   if (!json.is_object() || !json.contains(name) || !json[name].is_array())
@@ -84,7 +90,9 @@ void at_entry(const char* list, std::size_t index, const Work& work) {
 /// The file's content.
 class CocoSet {
  public:
-  CocoSet(const Json& json, bool masks) : masks_(masks) {
+  CocoSet(const Json& json, MaskKind masks)
+      : masks_(masks != MaskKind::kNone), background_(masks == MaskKind::kClasses) {
+    if (background_) classes.emplace_back(kBackground);
     read_categories(json);
     read_images(list_in(json, "images"));
     const Json& annotations = list_in(json, "annotations");
@@ -96,7 +104,7 @@ class CocoSet {
   std::vector<std::string> classes;
 
  private:
-  /// Numbered in the order of their ids, which have gaps.
+  /// Numbered in the order of their ids, which have gaps; behind the background if masks have one.
   void read_categories(const Json& json) {
     if (!json.is_object() || !json.contains("categories")) return;
     std::map<std::int64_t, std::string> names;
@@ -109,10 +117,17 @@ class CocoSet {
         if (!names.emplace(id, list[i]["name"].get<std::string>()).second)
           throw Error(ErrorCode::kCorrupt, fmt::format("a second one of id {}", id));
       });
-    for (auto& [id, name] : names) {
-      categories_[id] = static_cast<std::int64_t>(classes.size());
-      classes.push_back(std::move(name));
-    }
+    for (const auto& [id, name] : names) categories_[id] = number_of(name);
+  }
+
+  /// A category that is named as the background is it.
+  std::int64_t number_of(const std::string& name) {
+    if (background_ && name == kBackground) return 0;
+    if (!names_.insert(name).second)
+      throw Error(ErrorCode::kCorrupt,
+                  fmt::format("two categories are named {}", printable(name)));
+    classes.push_back(name);
+    return static_cast<std::int64_t>(classes.size()) - 1;
   }
 
   void read_images(const Json& list) {
@@ -146,15 +161,16 @@ class CocoSet {
     CocoObject object;
     if (json.contains("category_id"))
       object.category = category_of(integer_in(json, "category_id"));
-    if (json.contains("bbox")) set_box(json["bbox"], object);
+    if (json.contains("bbox")) set_box(json["bbox"], owner, object);
     if (json.contains("area") && json["area"].is_number()) object.area = json["area"].get<double>();
     if (json.contains("iscrowd")) object.crowd = integer_in(json, "iscrowd") != 0;
     if (json.contains("caption") && json["caption"].is_string())
       object.caption = json["caption"].get<std::string>();
     if (json.contains("keypoints") && json["keypoints"].is_array())
       object.keypoints = numbers_in(json["keypoints"], "keypoints");
-    if (masks_ && json.contains("segmentation"))
-      object.mask = mask_area(json["segmentation"], owner.height, owner.width);
+    const bool draws = json.contains("segmentation") && (masks_ || is_unboxed(object));
+    if (draws) object.mask = mask_area(json["segmentation"], owner.height, owner.width);
+    if (is_unboxed(object)) box_the_mask(object, owner.height);
     owner.objects.push_back(std::move(object));
   }
 
@@ -165,14 +181,41 @@ class CocoSet {
     return found->second;
   }
 
-  static void set_box(const Json& json, CocoObject& object) {
+  static void set_box(const Json& json, const CocoImage& owner, CocoObject& object) {
     const auto numbers = json.is_array() ? numbers_in(json, "bbox") : std::vector<double>();
     if (numbers.size() != 4) throw Error(ErrorCode::kCorrupt, "bbox: not four numbers");
+    if (numbers[2] < 0 || numbers[3] < 0)
+      throw Error(ErrorCode::kCorrupt,
+                  fmt::format("bbox: a negative side: {}, {}", numbers[2], numbers[3]));
     std::copy(numbers.begin(), numbers.end(), object.box.begin());
+    check_inside(owner, object.box);
+    object.boxed = true;
+  }
+
+  /// Annotators' boxes end a little outside; one that is not in the picture at all is of another.
+  static void check_inside(const CocoImage& owner, const std::array<double, 4>& box) {
+    const auto misses = [](double from, double side, int pixels) {
+      return pixels > 0 && (from >= pixels || (side > 0 && from + side <= 0));
+    };
+    if (misses(box[0], box[2], owner.width) || misses(box[1], box[3], owner.height))
+      throw Error(ErrorCode::kCorrupt,
+                  fmt::format("bbox {}: outside of its image, which is {} x {} (width x height)",
+                              fmt::join(box, ", "), owner.width, owner.height));
+  }
+
+  /// An object that readers would find no box of.
+  static bool is_unboxed(const CocoObject& object) { return !object.boxed && object.category >= 0; }
+
+  static void box_the_mask(CocoObject& object, int height) {
+    const auto bounds = bounds_of(object.mask, height);
+    if (!bounds) throw Error(ErrorCode::kCorrupt, "neither a bbox nor a segmentation");
+    object.box = *bounds;
     object.boxed = true;
   }
 
   bool masks_;
+  bool background_;
+  std::unordered_set<std::string> names_;
   std::map<std::int64_t, std::int64_t> categories_;
   std::unordered_map<std::int64_t, std::size_t> by_id_;
 };
@@ -217,8 +260,8 @@ io::Bytes coco_mask_png(const CocoImage& image, MaskKind kind) {
     const CocoObject& object = image.objects[i];
     const std::int64_t label = kind == MaskKind::kInstances ? static_cast<std::int64_t>(i) + 1
                                : object.crowd               ? kVoid
-                                                            : object.category + 1;
-    paint(object.mask, label, mask);
+                                                            : object.category;
+    if (label >= 0) paint(object.mask, label, mask);
   }
   return decode::encode_mask_png(mask);
 }
@@ -231,8 +274,8 @@ class CocoSource final : public SampleSource {
                                    : request.root),
         set_(open_set(request)) {
     request_.recoding.upright = false;
-    if (request.masks == MaskKind::kClasses && set_.classes.size() >= kVoid)
-      throw Error(ErrorCode::kUnsupported, "masks of more than 254 classes: --masks instances",
+    if (request.masks == MaskKind::kClasses && set_.classes.size() > kVoid)
+      throw Error(ErrorCode::kUnsupported, "masks of more than 254 classes and the background: --masks instances",
                   {.url = request.paths.front()});
     FolderFence fence(root_, request.outside);
     for (const CocoImage& image : set_.images) look_at(image, fence);
@@ -255,7 +298,11 @@ class CocoSource final : public SampleSource {
     wds::Sample sample;
     sample.key = key_of_path(image.file);
     sample.fields.push_back(make_field("json", io::Bytes::copy_of(objects_json(image).dump())));
-    sample.fields.push_back(image_field(path_of(image), request_.recoding));
+    sample.fields.push_back(image_field(path_of(image), {}));
+    check_size(image, sample.fields.back().data);
+    if (!request_.recoding.keeps())
+      sample.fields.back() =
+          recoded_field(sample.fields.back().data, suffix_of(image.file), request_.recoding);
     if (request_.masks != MaskKind::kNone)
       sample.fields.push_back(make_field("mask.png", coco_mask_png(image, request_.masks)));
     return sample;
@@ -265,11 +312,29 @@ class CocoSource final : public SampleSource {
   static CocoSet open_set(const SourceRequest& request) {
     const std::string& path = request.paths.front();
     try {
-      return {read_index_json(path), request.masks != MaskKind::kNone};
+      return {read_index_json(path), request.masks};
     } catch (Error& error) {
       error.annotate({.url = path});
       throw;
     }
+  }
+
+  /// Boxes and masks are of the size that the JSON names. What is no picture is not told apart here.
+  void check_size(const CocoImage& image, const io::Bytes& file) const {
+    if (image.width == 0 && image.height == 0) return;
+    decode::ImageSize size;
+    try {
+      size = decode::image_size(file, {.apply_orientation = false});
+    } catch (const Error&) {
+      return;
+    }
+    if ((image.width == 0 || image.width == size.width) &&
+        (image.height == 0 || image.height == size.height))
+      return;
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("{}: {} x {} in the JSON (width x height), {} x {} in the file",
+                            place(image), image.width, image.height, size.width, size.height),
+                {.url = path_of(image)});
   }
 
   std::string path_of(const CocoImage& image) const {
