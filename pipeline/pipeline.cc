@@ -572,8 +572,8 @@ Batch Pipeline::State::masked_batch(int device) const {
   Batch batch = copy_of_fields(last);
   batch.index = last.index;
   batch.slots = last.slots;
-  batch.position = last.position ? last.position
-                                 : std::make_shared<const Position>(consumer_.position);
+  batch.position =
+      last.position ? last.position : std::make_shared<const Position>(consumer_.position);
   batch.epoch = consumer_.position.epoch;
   batch.valid.assign(static_cast<std::size_t>(batch.size), 0);
   batch.keys.assign(static_cast<std::size_t>(batch.size), {});

@@ -53,10 +53,24 @@ std::vector<std::string> read_names(const io::Opener& opener, const std::string&
   return names;
 }
 
+void check_distinct(const std::vector<std::string>& names, const std::string& url) {
+  std::map<std::string_view, std::size_t> labels;
+  for (std::size_t label = 0; label < names.size(); ++label)
+    if (const auto [first, is_new] = labels.emplace(names[label], label); !is_new)
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("the class {} is there twice, as {} and {}: give each a name of its own",
+                      names[label], first->second, label),
+          {.url = url});
+}
+
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard) {
   if (!has_own_place(shard)) return {};
   try {
-    return read_names(opener, label_map_url(shard));
+    const std::string url = label_map_url(shard);
+    std::vector<std::string> names = read_names(opener, url);
+    check_distinct(names, url);
+    return names;
   } catch (const Error& error) {
     if (!cannot_be_seen(error)) throw;
     return {};
@@ -70,7 +84,20 @@ struct LabelMap {
   std::vector<std::string> names;
 };
 
-/// Throws: InvalidArgument for a class that has one label in `one` and another in `other`.
+constexpr const char* kHowToAgree = "create sets that are used together with the same --label-map";
+
+/// Throws: InvalidArgument for a label that is one class in `one` and another in `other`.
+void check_same_classes(const LabelMap& one, const LabelMap& other) {
+  const std::size_t both = std::min(one.names.size(), other.names.size());
+  for (std::size_t label = 0; label < both; ++label)
+    if (one.names[label] != other.names[label])
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("label {} is {} in {}, and {} in {}: {}", label, one.names[label],
+                              one.url, other.names[label], other.url, kHowToAgree));
+}
+
+/// Throws: InvalidArgument for a class that has one label in `one` and another in `other`, or a
+/// label that is of two classes.
 void check_agree(const LabelMap& one, const LabelMap& other) {
   std::map<std::string_view, std::size_t> labels;
   for (std::size_t label = 0; label < one.names.size(); ++label)
@@ -79,9 +106,9 @@ void check_agree(const LabelMap& one, const LabelMap& other) {
     if (const auto same = labels.find(other.names[label]);
         same != labels.end() && same->second != label)
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("{} is label {} in {}, and {} in {}: create sets that are used "
-                              "together with the same --label-map",
-                              other.names[label], same->second, one.url, label, other.url));
+                  fmt::format("{} is label {} in {}, and {} in {}: {}", other.names[label],
+                              same->second, one.url, label, other.url, kHowToAgree));
+  check_same_classes(one, other);
 }
 
 }  // namespace

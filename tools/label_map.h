@@ -16,10 +16,14 @@ namespace millrace::tools {
 /// The url of the label map of `shard`'s set.
 std::string label_map_url(const std::string& shard);
 
+/// Throws: InvalidArgument, with `url`, for two labels of one name.
+void check_distinct(const std::vector<std::string>& names, const std::string& url);
+
 /// The names in the file at `url`. Throws: NotFound, Io.
 std::vector<std::string> read_names(const io::Opener& opener, const std::string& url);
 
-/// The set's class names; empty if there is no map. Throws: Io if it cannot be read.
+/// The set's class names; empty if there is no map. Throws: Io if it cannot be read; as
+/// check_distinct().
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard);
 
 /// The label maps of several sets, each of which is read once. Threads: one at a time.
@@ -30,8 +34,8 @@ class LabelMaps {
 
   /// The class names of the sets that `shards` are of, 64 at most, as far as they have maps.
   /// `known`: names that they must agree with, from `known_from`, a model's. Throws:
-  /// InvalidArgument for a class that has one label in one set and another in the other; as
-  /// read_label_map().
+  /// InvalidArgument for a class that has one label in one set and another in the other, or a label
+  /// that is of two classes; as read_label_map().
   std::vector<std::string> names(std::span<const std::string> shards,
                                  std::vector<std::string> known = {}, std::string known_from = {});
 

@@ -35,6 +35,7 @@
 #include "tools/train/class_count.h"
 #include "tools/train/evaluation_files.h"
 #include "tools/train/first_batch_line.h"
+#include "tools/train/head_classes.h"
 #include "tools/train/json_observer.h"
 #include "tools/train/limit_options.h"
 #include "tools/train/model_option.h"
@@ -488,6 +489,28 @@ class TrainCommand final : public Command {
     if (choice_.needs_classes()) choice_.classes = count_outputs(context);
     const bool has_names = before && before->task.name() == choice_.task.name();
     settle_class_names(has_names ? before->task.names : std::vector<std::string>());
+    if (!before) check_init_classes();
+    check_val_labels(context);
+  }
+
+  /// The head of --init is of its own classes.
+  void check_init_classes() const {
+    if (run_folder_.init.empty() || run_folder_.replace_head) return;
+    check_head_classes(run_folder_.init, choice_, *read_.network.opener());
+  }
+
+  void check_val_labels(const CommandContext& context) {
+    if (data_.fake > 0 || limits_.fast_dev_run || data_.val_specs().empty() ||
+        !choice_.task.what().has_class())
+      return;
+    const auto shards = read_.lists.urls(data_.val_specs());
+    check_validation_labels({.shards = shards,
+                             .opener = *read_.network.opener(),
+                             .label_maps = *label_maps_,
+                             .policy = read_.policy(),
+                             .stop = context.stop,
+                             .log = context.log},
+                            choice_.classes);
   }
 
   /// Each mask class has its own IoU and each label its column in predictions, named by the label

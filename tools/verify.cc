@@ -101,6 +101,8 @@ class VerifyCommand final : public Command {
   }
 
   static void throw_first(const SetReport& report) {
+    if (report.num_faults == 0 && report.samples() == 0)
+      throw Error(ErrorCode::kNotFound, "no sample in " + counted(report.shards, "shard"));
     if (report.num_faults == 0) return;
     const wds::FaultLedger::Entry& first = report.faults.front();
     throw Error(first.code,

@@ -105,6 +105,55 @@ TEST_F(LabelMaps, OfTheModelAreThoseOfWhatItIsEvaluatedOn) {
   EXPECT_THAT(refused.err, HasSubstr("cat is label 2 in "));
 }
 
+TEST_F(LabelMaps, SayThatALabelIsOfTwoClasses) {
+  ASSERT_EQ(create("train", {"ant", "bee"}).status, 0);
+  ASSERT_EQ(create("val", {"cow", "dog"}).status, 0);
+  const auto refused = train({shard("train"), "--val", shard("val")});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("label 0 is ant in "));
+}
+
+TEST_F(LabelMaps, WithAClassTwiceAreRefused) {
+  ASSERT_EQ(create("train", {"ant", "bee"}).status, 0);
+  write_file(dir_ / "train-classes.txt", "crane\ncrane\n");
+  const auto twice = AllOf(HasSubstr("the class crane is there twice, as 0 and 1"),
+                           HasSubstr("train-classes.txt"));
+  for (const auto& refused : {train({shard("train")}), millrace({"stats", shard("train")})}) {
+    EXPECT_EQ(refused.status, 2) << refused.err;
+    EXPECT_THAT(refused.err, twice);
+  }
+}
+
+TEST_F(LabelMaps, OfTheHeadThatARunBeginsWithAreThoseOfTheRun) {
+  ASSERT_EQ(create("train", {"ant", "bee"}).status, 0);
+  ASSERT_EQ(train({shard("train")}).status, 0);
+  fs::rename(dir_ / "run", dir_ / "before");
+  ASSERT_EQ(create("other", {"bee", "cat"}).status, 0);
+  const auto refused = train({shard("other"), "--init", dir_ / "before"});
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("label 0 is ant there, and bee here"), HasSubstr("--replace-head")));
+  EXPECT_EQ(train({shard("other"), "--init", dir_ / "before", "--replace-head"}).status, 0);
+  fs::remove_all(dir_ / "run");
+  EXPECT_EQ(train({shard("train"), "--init", dir_ / "before"}).status, 0);
+}
+
+TEST_F(LabelMaps, AndLabelsOfAnEvaluationFitBeforeTheFirstStep) {
+  ASSERT_EQ(create("train", {"ant", "bee"}).status, 0);
+  ASSERT_EQ(create("val", {"ant", "bee", "cat"}, {"--no-index"}).status, 0);
+  ASSERT_EQ(create("indexed", {"ant", "bee", "cat"}).status, 0);
+  for (const char* set : {"train", "val", "indexed"})
+    fs::remove(dir_ / (std::string(set) + "-classes.txt"));
+  for (const char* set : {"val", "indexed"}) {
+    const auto refused = train({shard("train"), "--val", shard(set)});
+    EXPECT_EQ(refused.status, 2) << refused.err;
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("--val has label 2 ("), HasSubstr(", key cat/"),
+                                   HasSubstr("the model 2 outputs: give --classes 3")));
+    EXPECT_THAT(refused.err, ::testing::Not(HasSubstr("Epoch 1"))) << "after an epoch of training";
+  }
+  EXPECT_EQ(train({shard("train"), "--val", shard("val"), "--classes", "3"}).status, 0);
+}
+
 TEST_F(LabelMaps, OfAnotherSetNumberTheClasses) {
   ASSERT_EQ(create("train", {"ant", "bee", "cat"}).status, 0);
   const std::string map = dir_ / "train-classes.txt";

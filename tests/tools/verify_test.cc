@@ -100,6 +100,45 @@ TEST(Verify, ASoundSetIsCountedAndSound) {
   EXPECT_EQ(report["num_duplicates"], 0);
 }
 
+TEST(Verify, PicturesOfDifferentSizesInASampleAreCountedAndNoFault) {
+  const TempDir dir;
+  const std::string folder = dir / "photos";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(dir / "masks");
+  const auto picture = [&](const std::string& size) {
+    const std::string set = "of" + size;
+    const auto made = millrace({"create", dir / (set + "-%d.tar"), "--synthetic", "classes",
+                                "--count", "1", "--size", size, "--format", "png"});
+    EXPECT_EQ(made.status, 0) << made.err;
+    return millrace({"cat", dir / (set + "-0.tar"), "00000000.png"}).out;
+  };
+  const std::string large = picture("64");
+  const std::string small = picture("32");
+  for (const char* name : {"a", "b", "c"}) {
+    write_file(folder + "/" + name + ".png", large);
+    write_file(dir / ("masks/" + std::string(name) + ".png"), *name == 'a' ? large : small);
+  }
+  const auto made = millrace({"create", dir / "pairs-%d.tar", "--from-folder", folder, "--pair",
+                              "mask=" + (dir / "masks")});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const auto report = report_of({dir / "pairs-0.tar"}, 0);
+  EXPECT_EQ(report["unequal_sizes"], 2);
+  EXPECT_THAT(std::string(report["first_unequal_sizes"]),
+              HasSubstr("mask.png 32 x 32, png 64 x 64 (width x height)"));
+  EXPECT_THAT(millrace({"verify", dir / "pairs-0.tar"}).out,
+              HasSubstr("2 samples with pictures of different sizes"));
+}
+
+TEST(Verify, ASetWithoutASampleIsAFault) {
+  const TempDir dir;
+  write_file(dir / "none-0.tar", TarBuilder().end().bytes());
+  const ProcessResult none = millrace({"verify", dir / "none-0.tar"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("no sample in 1 shard"));
+  const std::string set = make_set(dir, 2, 2);
+  EXPECT_EQ(millrace({"verify", set + "::" + (dir / "none-0.tar")}).status, 0);
+}
+
 // A comment with a wrong checksum costs no pixel.
 TEST(Verify, UntidyImagesAreCountedAndNoFault) {
   const TempDir dir;

@@ -213,6 +213,23 @@ TEST(Joins, AKeyTwiceOrASuffixTwiceIsAFaultOfThatSample) {
   EXPECT_EQ(set.ledger->entries()[1].where.member, "f.jpg");
 }
 
+TEST(Joins, AShardThatCompletesNoSampleIsWarnedOf) {
+  for (const char* partner : {"s20", "s16", "other"}) {
+    Captioned set;
+    Strings keys;
+    for (int i = 10; i < 30; ++i) keys.push_back("s" + std::to_string(i));
+    set.shards.pop_back();
+    set.others.pop_back();
+    set.shards[0] = "many.tar";
+    TarBuilder tar;
+    for (const std::string& key : keys) tar.file(key + ".jpg", "image");
+    set.opener.files["many.tar"] = tar.end().bytes();
+    set.opener.files["t0.tar"] = Captioned::captions({partner});
+    EXPECT_EQ(set.read().size(), 20U);
+    EXPECT_EQ(set.ledger->warnings(), std::string(partner) == "other" ? 1U : 0U) << partner;
+  }
+}
+
 TEST(Joins, AJoinedShardThatCannotBeReadCostsTheShardThatItCompletes) {
   const FaultPolicy skip{.on_fault = OnFault::kSkip};
   Captioned set;

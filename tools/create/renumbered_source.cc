@@ -12,6 +12,7 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "tools/label_map.h"
 
 namespace millrace::tools {
 namespace {
@@ -28,11 +29,10 @@ wds::Field* label_of(wds::Sample& sample) {
 std::vector<std::size_t> new_numbers(const std::vector<std::string>& own,
                                      const std::vector<std::string>& names,
                                      const std::string& names_from) {
+  check_distinct(names, names_from);
   std::map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (!places.emplace(names[i], i).second)
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("the class {} is there twice", names[i]),
-                  {.url = names_from});
+    places.emplace(names[i], i);
   std::vector<std::size_t> numbers;
   for (const std::string& name : own) {
     const auto place = places.find(printable(name));

@@ -165,9 +165,12 @@ std::vector<std::string> spread(std::span<const std::string> shards) {
   return order;
 }
 
-Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
-  const bool network = std::any_of(input.shards.begin(), input.shards.end(), io::is_network_url);
-  const std::uint64_t most = network ? kMaxNetworkBytes : kMaxLocalBytes;
+bool has_network(const ClassCountInput& input) {
+  return std::any_of(input.shards.begin(), input.shards.end(), io::is_network_url);
+}
+
+Labels count_by_scan(const ClassCountInput& input, const Sought& sought, std::uint64_t most) {
+  const bool network = has_network(input);
   const std::uint64_t of_each = most / std::min(kAtOnce, input.shards.size());
   wds::FaultLedger ledger(unlogged(input.policy));
   const std::vector<std::string> order = spread(input.shards);
@@ -183,6 +186,16 @@ Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
   }
   seen.cut = seen.cut || !left.empty();
   return seen;
+}
+
+Labels count_by_scan(const ClassCountInput& input, const Sought& sought) {
+  return count_by_scan(input, sought, has_network(input) ? kMaxNetworkBytes : kMaxLocalBytes);
+}
+
+Sought class_labels() {
+  return {.what = "label", .member = "cls", .highest = [](const io::Bytes& text) {
+            return decode::decode_integer(text);
+          }};
 }
 
 /// The number of lines of the label map; 0 without one.
@@ -225,11 +238,22 @@ std::int64_t report(const ClassCountInput& input, const Sought& sought, const La
 
 std::int64_t count_classes(const ClassCountInput& input) {
   if (const std::int64_t named = count_names(input); named > 0) return named;
-  const Sought labels{.what = "label", .member = "cls", .highest = [](const io::Bytes& text) {
-                        return decode::decode_integer(text);
-                      }};
+  const Sought labels = class_labels();
   const std::optional<Labels> indexed = count_by_indexes(input);
   return report(input, labels, indexed ? *indexed : count_by_scan(input, labels));
+}
+
+void check_validation_labels(const ClassCountInput& input, std::int64_t classes) {
+  constexpr std::uint64_t kMostBytes = 16 * kMebibyte;
+  const std::optional<Labels> indexed = count_by_indexes(input);
+  const Labels seen = indexed ? *indexed : count_by_scan(input, class_labels(), kMostBytes);
+  if (seen.highest < classes) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("--val has label {} ({}), and the model {}: give --classes {}, or a "
+                  "--val of the same classes",
+                  seen.highest, seen.where, counted(static_cast<std::uint64_t>(classes), "output"),
+                  seen.highest + 1));
 }
 
 std::int64_t count_mask_classes(const ClassCountInput& input, const TaskChoice& task) {

@@ -33,6 +33,11 @@ struct ClassCountInput {
 /// neither map nor label; as reading.
 std::int64_t count_classes(const ClassCountInput& input);
 
+/// A look at the set that a model of `classes` outputs is evaluated on, before hours of training:
+/// all labels where all shards have an index, else those of up to 16 MiB of samples. Throws:
+/// InvalidArgument for a label that the model has no output of; as count_classes().
+void check_validation_labels(const ClassCountInput& input, std::int64_t classes);
+
 /// The number of labels: how many numbers the first sample's `json` has under `key`. Throws:
 /// InvalidArgument if it has none; Corrupt, and as reading.
 std::int64_t count_labels(const ClassCountInput& input, const std::string& key);

@@ -34,6 +34,11 @@ Entry unpack_fault(const Packed& packed) {
   return fault;
 }
 
+Packed pack_finding(const Finding& finding) { return {finding.count, finding.first}; }
+Finding unpack_finding(const Packed& packed) {
+  return {.count = packed.at(0), .first = packed.at(1)};
+}
+
 }  // namespace
 
 Packed pack(const ShardReport& report) {
@@ -46,8 +51,8 @@ Packed pack(const ShardReport& report) {
                 {"unknown_shards", report.unknown_shards},
                 {"warnings", report.warnings},
                 {"refetched", report.refetched},
-                {"untidy", report.untidy},
-                {"first_untidy", report.first_untidy},
+                {"untidy", pack_finding(report.untidy)},
+                {"unequal_sizes", pack_finding(report.unequal_sizes)},
                 {"unguarded", report.unguarded},
                 {"faults", Packed::array()},
                 {"fields", Packed::object()},
@@ -76,8 +81,8 @@ ShardReport unpack_report(const Packed& packed) {
       .unknown_shards = packed.at("unknown_shards"),
       .warnings = packed.at("warnings"),
       .refetched = packed.at("refetched"),
-      .untidy = packed.at("untidy"),
-      .first_untidy = packed.at("first_untidy"),
+      .untidy = unpack_finding(packed.at("untidy")),
+      .unequal_sizes = unpack_finding(packed.at("unequal_sizes")),
       .unguarded = packed.at("unguarded"),
       .classes = {packed.at("histogram").get<std::map<std::int64_t, std::uint64_t>>(),
                   packed.at("squared_runs"), packed.at("overflowed")},

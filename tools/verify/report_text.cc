@@ -119,6 +119,11 @@ void add_mix(const SetReport& report, std::vector<std::string>& lines) {
       mix->sorted ? "are sorted by class" : "differ in their share of classes", mix->buffer));
 }
 
+void add_finding(const std::string& name, const Finding& finding, Json& json) {
+  json[name] = finding.count;
+  if (finding.count > 0) json["first_" + name] = finding.first;
+}
+
 }  // namespace
 
 std::string to_json(const SetReport& report) {
@@ -134,8 +139,8 @@ std::string to_json(const SetReport& report) {
   json["unguarded"] = report.unguarded;
   json["warnings"] = report.warnings;
   json["refetched"] = report.refetched;
-  json["untidy"] = report.untidy;
-  if (report.untidy > 0) json["first_untidy"] = report.first_untidy;
+  add_finding("untidy", report.untidy, json);
+  add_finding("unequal_sizes", report.unequal_sizes, json);
   json["indexed"] = report.indexed;
   json["in_manifest"] = report.in_manifest;
   json["stored"] = Json::array();
@@ -182,9 +187,14 @@ std::vector<std::string> to_lines(const SetReport& report) {
   if (report.refetched > 0)
     lines.push_back(fmt::format("{} fetched again: damaged on the network, intact the second time",
                                 report.refetched));
-  if (report.untidy > 0)
+  if (report.untidy.count > 0)
     lines.push_back(fmt::format("{} untidy images, which decode all the same; the first: {}",
-                                report.untidy, report.first_untidy));
+                                report.untidy.count, report.untidy.first));
+  if (report.unequal_sizes.count > 0)
+    lines.push_back(
+        fmt::format("{} with pictures of different sizes, where training takes a mask or a pair "
+                    "of the picture's size; the first: {}",
+                    counted(report.unequal_sizes.count, "sample"), report.unequal_sizes.first));
   add_fields(report, lines);
   add_keys(report, lines);
   add_mix(report, lines);

@@ -13,8 +13,8 @@ void SetReport::add(ShardReport shard) {
   unguarded += shard.unguarded ? 1 : 0;
   warnings += shard.warnings;
   refetched += shard.refetched;
-  if (untidy == 0) first_untidy = shard.first_untidy;
-  untidy += shard.untidy;
+  untidy.add(shard.untidy);
+  unequal_sizes.add(shard.unequal_sizes);
   interleaved += shard.interleaved;
   in_manifest += shard.in_manifest ? 1 : 0;
   if (shard.stored != wds::StoredPictures()) ++stored[{shard.stored.jpeg, shard.stored.image}];

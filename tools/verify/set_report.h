@@ -45,8 +45,8 @@ class SetReport {
   std::uint64_t unguarded = 0;
   std::uint64_t warnings = 0;
   std::uint64_t refetched = 0;
-  std::uint64_t untidy = 0;
-  std::string first_untidy = {};
+  Finding untidy = {};
+  Finding unequal_sizes = {};
   std::uint64_t num_faults = 0;
   std::vector<wds::FaultLedger::Entry> faults = {};  ///< the first kMaxFaults
   std::map<std::string, FieldSizes> fields = {};

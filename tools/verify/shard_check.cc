@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "decode/default_decoding.h"
+#include "decode/image.h"
 #include "io/base/error.h"
 #include "wds/hashing_opener.h"
 #include "wds/shard_index.h"
@@ -48,6 +49,11 @@ class ShardCheck {
   }
 
  private:
+  struct Picture {
+    std::string suffix;
+    decode::ImageSize size;
+  };
+
   void find_index() {
     try {
       bool again = false;
@@ -119,6 +125,7 @@ class ShardCheck {
 
   /// Decodes all fields; the first one that cannot be decoded is the sample's fault.
   void decode(const wds::Sample& sample) {
+    pictures_.clear();
     for (const wds::Field& field : sample.fields) {
       try {
         decode_field(sample, field);
@@ -132,20 +139,35 @@ class ShardCheck {
       }
     }
     ledger_.count_emitted(1);
+    compare_sizes(sample);
+  }
+
+  void compare_sizes(const wds::Sample& sample) {
+    const auto other = std::ranges::find_if(
+        pictures_, [&](const Picture& picture) { return picture.size != pictures_.front().size; });
+    if (other == pictures_.end() || report_.unequal_sizes.count++ > 0) return;
+    const auto text = [](const Picture& picture) {
+      return fmt::format("{} {} x {}", picture.suffix, picture.size.width, picture.size.height);
+    };
+    report_.unequal_sizes.first =
+        fmt::format("{}, {} (width x height) (url {}, key {})", text(pictures_.front()),
+                    text(*other), report_.url, sample.key);
   }
 
   void decode_field(const wds::Sample& sample, const wds::Field& field) {
     const auto value = decode::decode_field(field.suffix, field.data,
                                             {.tolerate_truncated = input_.tolerate_truncated});
-    if (const auto* image = std::get_if<decode::Image>(&value); image && !image->untidy.empty())
-      note_untidy(sample, field, image->untidy);
+    if (const auto* image = std::get_if<decode::Image>(&value)) {
+      pictures_.push_back({field.suffix, {.height = image->height, .width = image->width}});
+      if (!image->untidy.empty()) note_untidy(sample, field, image->untidy);
+    }
     if (field.suffix != "cls") return;
     if (const auto* label = std::get_if<std::int64_t>(&value)) report_.classes.add(*label);
   }
 
   void note_untidy(const wds::Sample& sample, const wds::Field& field, const std::string& what) {
-    if (report_.untidy++ > 0) return;
-    report_.first_untidy = fmt::format("{} (url {}, member {}.{}, offset {})", what, report_.url,
+    if (report_.untidy.count++ > 0) return;
+    report_.untidy.first = fmt::format("{} (url {}, member {}.{}, offset {})", what, report_.url,
                                        sample.key, field.suffix, field.offset);
   }
 
@@ -219,6 +241,7 @@ class ShardCheck {
   wds::FaultLedger ledger_{{.on_fault = wds::OnFault::kSkip}};
   std::optional<wds::ShardReader> reader_;
   ShardReport report_;
+  std::vector<Picture> pictures_;  ///< of the sample that is decoded
   std::unordered_set<std::string> keys_;
 };
 

@@ -35,6 +35,17 @@ struct FieldSet {
   std::string first_key = {};
 };
 
+/// Something that is worth a line, how often, and where it was first.
+struct Finding {
+  std::uint64_t count = 0;
+  std::string first = {};
+
+  void add(const Finding& other) {
+    if (count == 0) first = other.first;
+    count += other.count;
+  }
+};
+
 struct ShardReport {
   std::string url;
   bool indexed = false;
@@ -44,9 +55,9 @@ struct ShardReport {
   std::uint64_t skipped = 0;
   std::uint64_t unknown_shards = 0;
   std::uint64_t warnings = 0;
-  std::uint64_t refetched = 0;    ///< samples, or the index, that were intact when fetched again
-  std::uint64_t untidy = 0;       ///< images with a harmless oddity
-  std::string first_untidy = {};  ///< the first of them and its oddity
+  std::uint64_t refetched = 0;  ///< samples, or the index, that were intact when fetched again
+  Finding untidy = {};          ///< images with a harmless oddity
+  Finding unequal_sizes = {};   ///< samples whose pictures, masks among them, differ in size
   /// A changed payload byte would go undetected: no index, no SHA-256 in a manifest, and no
   /// checksums in the file (an uncompressed tar, or zstd or xz without them).
   bool unguarded = false;

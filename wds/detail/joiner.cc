@@ -1,5 +1,7 @@
 #include "wds/detail/joiner.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "io/base/error.h"
@@ -8,7 +10,7 @@ namespace millrace::wds::detail {
 
 Joiner::Joiner(const Joins& joins, const std::string& url, const io::Opener& opener,
                const ShardOptions& options, FaultLedger* ledger)
-    : listed_(options.listed) {
+    : listed_(options.listed), ledger_(ledger) {
   ShardOptions one = options;
   one.listed = false;
   one.max_samples = 0;
@@ -26,7 +28,11 @@ void Joiner::complete(Sample& sample) {
   for (Partner& partner : partners_) {
     try {
       const IndexedSample* place = partner.contents->find(sample.key);
-      if (place == nullptr) continue;
+      if (place == nullptr) {
+        miss(partner, sample);
+        continue;
+      }
+      partner.is_used = true;
       if (listed_)
         sample.passed_bytes += place->num_bytes;
       else
@@ -36,6 +42,14 @@ void Joiner::complete(Sample& sample) {
       throw;
     }
   }
+}
+
+void Joiner::miss(Partner& partner, const Sample& sample) const {
+  if (partner.is_used || ledger_ == nullptr || ++partner.without != kMostWithout) return;
+  ledger_->warn(
+      {.url = io::printable_url(*partner.url), .key = sample.key},
+      "a joined shard completes no sample so far: are its keys the same?",
+      fmt::format("none of the first {} samples of the shard that it is joined to", kMostWithout));
 }
 
 std::uint64_t Joiner::bytes() const {

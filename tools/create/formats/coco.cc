@@ -46,7 +46,7 @@ struct CocoObject {
 struct CocoImage {
   std::int64_t id = 0;
   std::string file;  ///< as the JSON names it
-  int width = 0;  ///< 0: the JSON does not say
+  int width = 0;     ///< 0: the JSON does not say
   int height = 0;
   std::vector<CocoObject> objects = {};
 };
@@ -124,8 +124,7 @@ class CocoSet {
   std::int64_t number_of(const std::string& name) {
     if (background_ && name == kBackground) return 0;
     if (!names_.insert(name).second)
-      throw Error(ErrorCode::kCorrupt,
-                  fmt::format("two categories are named {}", printable(name)));
+      throw Error(ErrorCode::kCorrupt, fmt::format("two categories are named {}", printable(name)));
     classes.push_back(name);
     return static_cast<std::int64_t>(classes.size()) - 1;
   }
@@ -275,7 +274,8 @@ class CocoSource final : public SampleSource {
         set_(open_set(request)) {
     request_.recoding.upright = false;
     if (request.masks == MaskKind::kClasses && set_.classes.size() > kVoid)
-      throw Error(ErrorCode::kUnsupported, "masks of more than 254 classes and the background: --masks instances",
+      throw Error(ErrorCode::kUnsupported,
+                  "masks of more than 254 classes and the background: --masks instances",
                   {.url = request.paths.front()});
     FolderFence fence(root_, request.outside);
     for (const CocoImage& image : set_.images) look_at(image, fence);
@@ -319,7 +319,8 @@ class CocoSource final : public SampleSource {
     }
   }
 
-  /// Boxes and masks are of the size that the JSON names. What is no picture is not told apart here.
+  /// Boxes and masks are of the size that the JSON names. What is no picture is not told apart
+  /// here.
   void check_size(const CocoImage& image, const io::Bytes& file) const {
     if (image.width == 0 && image.height == 0) return;
     decode::ImageSize size;
