@@ -110,7 +110,9 @@ bool has_modules(const std::string& python, const std::string& modules) {
 
 std::string oracle_python(const std::string& modules) {
   const char* given = ::getenv("MILLRACE_ORACLE_PYTHON");
-  const std::string python = given != nullptr ? given : "build/oracle/bin/python";
+  // Not by a relative path: who runs it may do so in another folder.
+  const std::string python =
+      std::filesystem::absolute(given != nullptr ? given : "build/oracle/bin/python").string();
   if (!std::filesystem::exists(python)) return {};
   return has_modules(python, modules) ? python : std::string();
 }

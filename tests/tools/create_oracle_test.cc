@@ -89,11 +89,11 @@ TEST_F(CreateOracle, AFolderKeepsItsFiles) {
   for (int i = 0; i < 2000; ++i) every_byte.push_back(static_cast<char>(i % 256));
   const std::string deep = std::string(60, 'd') + "/" + std::string(90, 'e') + "/";
   write_file(dir_ / "in/ant/a.v2.JPG", every_byte);
-  write_file(dir_ / "in/b\xC3\xA4r/b.png", "");
+  write_file(dir_ / "in/b\xC3\xA4r/b.png", "no picture");
   write_file(dir_ / ("in/cat/" + deep + "c.jpeg"), "deep");
   create({"s-%d.tar", "--from-folder", "in"});
   EXPECT_EQ(read("s-0.tar"), (Samples{{"ant/a_v2", {{"cls", "0"}, {"jpg", every_byte}}},
-                                      {"b\xC3\xA4r/b", {{"cls", "1"}, {"png", ""}}},
+                                      {"b\xC3\xA4r/b", {{"cls", "1"}, {"png", "no picture"}}},
                                       {"cat/" + deep + "c", {{"cls", "2"}, {"jpeg", "deep"}}}}));
 }
 

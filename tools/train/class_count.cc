@@ -246,6 +246,9 @@ std::int64_t count_classes(const ClassCountInput& input) {
 void check_validation_labels(const ClassCountInput& input, std::int64_t classes) {
   constexpr std::uint64_t kMostBytes = 16 * kMebibyte;
   const std::optional<Labels> indexed = count_by_indexes(input);
+  const bool is_read_at_once =
+      !has_network(input) && std::ranges::none_of(input.shards, io::is_stream_url);
+  if (!indexed && !is_read_at_once) return;
   const Labels seen = indexed ? *indexed : count_by_scan(input, class_labels(), kMostBytes);
   if (seen.highest < classes) return;
   throw Error(

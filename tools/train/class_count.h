@@ -34,7 +34,8 @@ struct ClassCountInput {
 std::int64_t count_classes(const ClassCountInput& input);
 
 /// A look at the set that a model of `classes` outputs is evaluated on, before hours of training:
-/// all labels where all shards have an index, else those of up to 16 MiB of samples. Throws:
+/// all labels where all shards have an index, else those of up to 16 MiB of samples on disk; none
+/// over the network, where that would be a wait. Throws:
 /// InvalidArgument for a label that the model has no output of; as count_classes().
 void check_validation_labels(const ClassCountInput& input, std::int64_t classes);
 
