@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what millrace needs on Debian 12 or 13. Does nothing, and needs no root rights, if everything
+# Installs what millrace needs on Debian 12 or 13, or Ubuntu 24.04. Does nothing, and needs no root rights, if everything
 # is installed.
 #   tools/bootstrap.sh            what the build, runs of several processes, the Python package and the demo need
 #   tools/bootstrap.sh --tests    that, and what the tests use: nginx, Python oracles, stores' servers
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 build=(
   g++ cmake ninja-build pkg-config
   libarchive-dev libcurl4-openssl-dev zlib1g-dev libisal-dev libssl-dev libpugixml-dev
-  libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
+  libjpeg-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
   libcli11-dev libtomlplusplus-dev libmicrohttpd-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
   libopenmpi-dev openmpi-bin
   python3-dev python3-venv

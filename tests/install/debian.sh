@@ -12,6 +12,18 @@ need_debian() {  # PROGRAM... that the script needs besides
   unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces for mounts and processes here"
 }
 
+# Makes a minimal Ubuntu, once, from where Ubuntu has its packages.
+minimal_ubuntu() {  # SUITE FOLDER PACKAGE,PACKAGE...
+  [[ -e $2-ready ]] && return
+  local site=http://archive.ubuntu.com/ubuntu keys=$2-keys
+  rm -rf "$2" "$keys" && mkdir -p "$keys"
+  curl -fsS -o "$keys/keys.deb" "$site/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb" &&
+    dpkg-deb -x "$keys/keys.deb" "$keys" || skip "no Ubuntu packages to be had here"
+  mmdebstrap --quiet --variant=minbase --include="$3" --keyring="$keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" \
+    "$1" "$2" "deb $site $1 main universe" || skip "mmdebstrap cannot make Ubuntu $1 here"
+  touch "$2-ready"
+}
+
 # Makes a minimal Debian, once, from the mirror that this machine takes its packages from.
 minimal_debian() {  # SUITE FOLDER PACKAGE,PACKAGE...
   [[ -e $2-ready ]] && return
