@@ -19,7 +19,7 @@ minimal_ubuntu() {  # SUITE FOLDER PACKAGE,PACKAGE...
   rm -rf "$2" "$keys" && mkdir -p "$keys"
   curl -fsS -o "$keys/keys.deb" "$site/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb" &&
     dpkg-deb -x "$keys/keys.deb" "$keys" || skip "no Ubuntu packages to be had here"
-  mmdebstrap --quiet --variant=minbase --include="$3" --keyring="$keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" \
+  mmdebstrap --quiet --variant=minbase --include="apt,$3" --keyring="$keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" \
     "$1" "$2" "deb $site $1 main universe" || skip "mmdebstrap cannot make Ubuntu $1 here"
   touch "$2-ready"
 }
