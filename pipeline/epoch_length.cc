@@ -410,7 +410,8 @@ std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options) {
 Error wrong_samples(const EpochSamples& samples, const Topology& topology) {
   std::string text = fmt::format("epoch {} has {} where {} were promised", samples.epoch,
                                  counted(samples.found, "sample"), samples.promised);
-  if (samples.lost > 0) text += fmt::format(", and faults have cost {}", samples.lost);
+  if (const std::uint64_t lost = samples.lost.promised(); lost > 0)
+    text += fmt::format(", and faults have cost {}", lost);
   if (topology.processes > 1)
     text += fmt::format(" (process {} of {})", topology.process, topology.processes);
   return {samples.found < samples.promised ? ErrorCode::kTruncated : ErrorCode::kCorrupt,

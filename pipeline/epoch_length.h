@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/topology.h"
 #include "pipeline/options.h"
+#include "wds/stream_position.h"
 
 namespace millrace::pipeline {
 
@@ -49,7 +50,12 @@ struct EpochSamples {
   std::uint32_t epoch = 0;
   std::uint64_t promised = 0;
   std::uint64_t found = 0;
-  std::uint64_t lost = 0;  ///< to faults that were reported
+  wds::LostSamples lost = {};  ///< to faults that were reported
+
+  /// Whether there were those promised but for the lost ones, some of which others may replace.
+  bool add_up() const {
+    return found <= promised && (lost.more || found + lost.promised() >= promised);
+  }
 };
 /// The fault of an epoch with another number of samples; `topology.processes` are named if there
 /// are several.

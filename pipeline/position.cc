@@ -56,12 +56,11 @@ wds::ShuffleDraws draws_of(const Position& position, std::size_t i) {
           .buffer_samples = order_value(position, "shuffle")};
 }
 
-/// What faults have cost a stream or is not known of it, if anything.
-template <typename Lossy>
-void add_lost(const Lossy& from, Json& value) {
-  if (from.lost > 0) value["lost"] = from.lost;
-  if (from.lost_more) value["lost_more"] = true;
-  if (from.unselected > 0) value["unselected"] = from.unselected;
+/// If there is anything.
+void add_lost(const wds::LostSamples& lost, Json& value) {
+  if (lost.samples > 0) value["lost"] = lost.samples;
+  if (lost.more) value["lost_more"] = true;
+  if (lost.unselected > 0) value["unselected"] = lost.unselected;
 }
 
 Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
@@ -74,7 +73,7 @@ Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
                 {"offset", position.offset},
                 {"earlier_passes", position.earlier_passes},
                 {"buffered", detail::packed_refs(position.buffered, draws)}};
-  add_lost(position, value);
+  add_lost(position.lost, value);
   for (const wds::StreamPosition& part : position.parts)
     value["parts"].push_back(to_value(part, draws));
   if (position.open.empty()) return value;
@@ -86,7 +85,7 @@ Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
 Json to_value(const Position::Stream& where, const wds::ShuffleDraws& draws) {
   const Position::Stream stream = where.exact();
   Json value = {{"skip", stream.skip}, {"ended", stream.ended}};
-  add_lost(stream, value);
+  add_lost(stream.lost, value);
   if (stream.start) value["start"] = to_value(*stream.start, draws);
   return value;
 }
@@ -101,12 +100,13 @@ Integer number(const Json& value, const char* name, Integer least = 0,
   return json_integer<Integer>(value, std::string("a pipeline's position: ") + name, least, most);
 }
 
-template <typename Lossy>
-void take_lost(const Json& value, Lossy& to) {
-  if (value.contains("lost")) to.lost = number<std::uint64_t>(value.at("lost"), "lost");
-  if (value.contains("lost_more")) to.lost_more = value.at("lost_more").get<bool>();
+wds::LostSamples lost_from(const Json& value) {
+  wds::LostSamples lost;
+  if (value.contains("lost")) lost.samples = number<std::uint64_t>(value.at("lost"), "lost");
+  if (value.contains("lost_more")) lost.more = value.at("lost_more").get<bool>();
   if (value.contains("unselected"))
-    to.unselected = number<std::uint64_t>(value.at("unselected"), "unselected", 0, to.lost);
+    lost.unselected = number<std::uint64_t>(value.at("unselected"), "unselected", 0, lost.samples);
+  return lost;
 }
 
 void take_open(const Json& value, wds::StreamPosition& position) {
@@ -122,8 +122,8 @@ wds::StreamPosition stream_position_from(const Json& value) {
       .samples_in = number<std::uint64_t>(value.at("samples_in"), "samples_in"),
       .shard = number<std::uint32_t>(value.at("shard"), "shard"),
       .offset = number<std::uint64_t>(value.at("offset"), "offset", 0, kMaxOffset),
+      .lost = lost_from(value),
       .buffered = detail::unpacked_refs(value.at("buffered"))};
-  take_lost(value, position);
   if (value.contains("open")) take_open(value, position);
   if (value.contains("earlier_passes"))
     position.earlier_passes = number<std::uint64_t>(value.at("earlier_passes"), "earlier_passes");
@@ -149,7 +149,7 @@ Position::Stream stream_from(const Json& value) {
   Position::Stream stream;
   stream.skip = number<std::uint64_t>(value.at("skip"), "skip");
   stream.ended = value.at("ended").get<bool>();
-  take_lost(value, stream);
+  stream.lost = lost_from(value);
   if (value.contains("start")) {
     stream.start =
         std::make_shared<const wds::StreamPosition>(whole_position_from(value.at("start")));
@@ -382,17 +382,18 @@ std::uint64_t Position::Account::num_skipped() const {
 Position::Account Position::account() const {
   Account account{.skipped = undecoded};
   std::uint64_t taken = 0;
-  std::uint64_t unread = 0;
+  wds::LostSamples unread;
   for (const Stream& one : streams) {
     const Stream stream = one.exact();
     taken += stream.samples_out();
-    unread += std::max(stream.lost, stream.start ? stream.start->lost : 0);
-    account.unknown += stream.lost_more || (stream.start && stream.start->lost_more) ? 1 : 0;
+    const wds::LostSamples lost =
+        stream.lost.or_later(stream.start ? stream.start->lost : wds::LostSamples{});
+    unread += lost;
+    account.unknown += lost.more ? 1 : 0;
   }
   for (const Fill& fill : fills) taken += static_cast<std::uint64_t>(fill.passed);
   account.emitted = taken - std::min(taken, account.num_skipped());
-  if (unread + account.unknown > 0)
-    account.skipped[ErrorCode::kCorrupt] += unread + account.unknown;
+  if (!unread.none()) account.skipped[ErrorCode::kCorrupt] += unread.samples + account.unknown;
   return account;
 }
 

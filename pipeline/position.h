@@ -42,11 +42,7 @@ struct Position {
     std::shared_ptr<const wds::StreamPosition> start;
     std::uint64_t skip = 0;
     bool ended = false;
-    /// If it has ended: samples that faults have cost it in the epoch, and whether an unknown
-    /// number of others is lost too.
-    std::uint64_t lost = 0;
-    bool lost_more = false;
-    std::uint64_t unselected = 0;  ///< as wds::StreamPosition has it
+    wds::LostSamples lost = {};  ///< in the epoch, if it has ended
     /// Of those samples, if its source leaves trails; otherwise they are read again and dropped.
     std::shared_ptr<const Trails> trails = nullptr;
 

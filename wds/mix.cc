@@ -312,14 +312,12 @@ bool MixedStream::next_sample(Sample& sample, std::size_t& part) {
 }
 
 StreamPosition MixedStream::position() const {
-  StreamPosition position{.samples_out = samples_out_, .lost_more = cut_short_};
+  StreamPosition position{.samples_out = samples_out_, .lost = {.more = cut_short_}};
   for (const SampleStream& stream : parts_) {
     position.parts.push_back(stream.position());
     const StreamPosition& part = position.parts.back();
     position.samples_in += part.samples_in;
     position.lost += part.lost;
-    position.unselected += part.unselected;
-    position.lost_more = position.lost_more || part.lost_more;
   }
   return position;
 }

@@ -96,8 +96,7 @@ struct SampleStream::State {
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
   std::uint64_t earlier_passes = 0;  // samples of earlier passes
-  std::uint64_t lost = 0;            // samples that faults have cost,
-  bool lost_more = false;            // and an unknown number of others
+  LostSamples lost = {};             // to faults
   std::size_t barren_shards = 0;     // consecutive shards without a sample,
   std::set<std::size_t> barren;      // of drawn ones: which have none
   bool ended = false;                // no more will be read
@@ -106,7 +105,6 @@ struct SampleStream::State {
 void SampleStream::State::restore(const StreamPosition& position) {
   if (permuted) return permuted->restore(position);
   lost = position.lost;
-  lost_more = position.lost_more;
   samples_in = position.samples_in;
   samples_out = position.samples_out;
   earlier_passes = position.earlier_passes;
@@ -145,7 +143,6 @@ void SampleStream::State::mark(StreamPosition& position) const {
   position.samples_in = samples_in;
   position.earlier_passes = earlier_passes;
   position.lost = lost;
-  position.lost_more = lost_more;
   const bool one_is_open =
       spec.shuffle.open_shards <= 1 && !open.empty() && !open.front().is_done();
   position.shard = one_is_open ? open.front().shard() : next_shard;
@@ -166,7 +163,7 @@ void SampleStream::State::list_open(StreamPosition& position) const {
 // As if it had never come in: what has been read again is what the buffer holds.
 void SampleStream::State::lose(const detail::FetchedSamples::Lost& one) {
   samples_in -= one.samples;
-  lost += one.samples;
+  lost.samples += one.samples;
   if (shared.ledger.report(one.fault, one.samples) == OnFault::kStop) end_early();
 }
 
@@ -327,8 +324,7 @@ void SampleStream::State::close(std::size_t place) {
 
 void SampleStream::State::survive(std::size_t place, const Error& fault) {
   const auto then = open[place].survive(fault);
-  lost += open[place].lost().samples;
-  lost_more = lost_more || open[place].lost().more;
+  lost += open[place].lost();
   if (then == detail::PieceReader::After::kNextShard) close(place);
   if (then == detail::PieceReader::After::kEnd) end_early();
 }
@@ -336,7 +332,7 @@ void SampleStream::State::survive(std::size_t place, const Error& fault) {
 /// By the policy: what the buffer holds is still given.
 void SampleStream::State::end_early() {
   ended = true;
-  lost_more = true;
+  lost.more = true;
   open.clear();
   next_shard = detail::ShardSequence::kEnd;  // so that a restored stream ends too
 }

@@ -59,7 +59,7 @@ std::uint64_t PermutedReader::place_of(std::uint64_t drawn) const {
 void PermutedReader::restore(const StreamPosition& position) {
   taken_ = position.samples_in;
   given_ = position.samples_out;
-  lost_more_ = position.lost_more;
+  lost_more_ = position.lost.more;
   reported_ = damaged_at(taken_);
 }
 
@@ -69,11 +69,11 @@ StreamPosition PermutedReader::position() const { return position_at(taken_); }
 // next() has read ahead.
 StreamPosition PermutedReader::position_at(std::uint64_t taken) const {
   const std::uint64_t unselected = damaged_at(taken);
-  return {.samples_out = given_,
-          .samples_in = taken,
-          .lost = taken - given_ + unselected,
-          .lost_more = lost_more_,
-          .unselected = unselected};
+  return {
+      .samples_out = given_,
+      .samples_in = taken,
+      .lost = {
+          .samples = taken - given_ + unselected, .more = lost_more_, .unselected = unselected}};
 }
 
 bool PermutedReader::has_more() const {
