@@ -37,6 +37,9 @@ bool repeats_samples(const PipelineOptions& options);
 
 /// Samples of all processes, whatever batch.uneven leaves out of them.
 std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& options);
+/// Samples that ShuffleOptions::where leaves out, of the set, or of all sets of a mix: they are not
+/// among those above.
+std::uint64_t filtered_per_epoch(const PipelineOptions& options);
 /// Samples in this process, likewise.
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options);
 /// Steps that each device of each process takes.

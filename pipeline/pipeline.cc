@@ -21,6 +21,7 @@
 #include "pipeline/detail/open_round.h"
 #include "pipeline/detail/resolve.h"
 #include "pipeline/detail/tuner.h"
+#include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "wds/sample_selection.h"
 #include "wds/split.h"
@@ -230,6 +231,11 @@ void check_position(const Position& position, const PipelineOptions& options) {
   check_rounds(position, options, refuse);
 }
 
+/// Counted by the process that has the first stream.
+std::uint64_t own_filtered(const PipelineOptions& options) {
+  return detail::owned_streams(options).front() == 0 ? filtered_per_epoch(options) : 0;
+}
+
 /// A run that goes on with another number of processes keeps its streams' seeds.
 PipelineOptions with_seeds(PipelineOptions options) {
   int& seeded_for = options.shuffle.seed_processes;
@@ -267,7 +273,7 @@ Pipeline::State::State(PipelineOptions given)
       layout(decoders, options.batch.size, ragged, mixer.outputs()),
       plan(detail::share_memory(options, layout)),
       fields(layout.show(nullptr, options.batch.size)),
-      ledgers(options.faults, options.log),
+      ledgers(options.faults, options.log, own_filtered(options)),
       source(source_of(options)),
       pool(layout.num_bytes(), static_cast<std::size_t>(plan.num_batches),
            options.resources.allocate),

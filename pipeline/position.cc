@@ -27,6 +27,7 @@ using detail::kMaxOffset;
 constexpr std::uint32_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max() - 1;
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 53;
 constexpr int kMaxProcesses = 1 << 20;
+constexpr std::uint64_t kMaxShards = std::uint64_t{1} << 32U;
 
 /// The number of a process's i-th stream.
 std::size_t stream_number(std::size_t i, int process, int processes, int stripe) {
@@ -60,6 +61,7 @@ wds::ShuffleDraws draws_of(const Position& position, std::size_t i) {
 void add_lost(const wds::LostSamples& lost, Json& value) {
   if (lost.samples > 0) value["lost"] = lost.samples;
   if (lost.more) value["lost_more"] = true;
+  if (lost.shards != (lost.more ? 1U : 0U)) value["lost_shards"] = lost.shards;
   if (lost.unselected > 0) value["unselected"] = lost.unselected;
 }
 
@@ -104,6 +106,9 @@ wds::LostSamples lost_from(const Json& value) {
   wds::LostSamples lost;
   if (value.contains("lost")) lost.samples = number<std::uint64_t>(value.at("lost"), "lost");
   if (value.contains("lost_more")) lost.more = value.at("lost_more").get<bool>();
+  lost.shards = lost.more ? 1U : 0U;  // what earlier versions took it for
+  if (value.contains("lost_shards"))
+    lost.shards = number<std::uint64_t>(value.at("lost_shards"), "lost_shards", 0, kMaxShards);
   if (value.contains("unselected"))
     lost.unselected = number<std::uint64_t>(value.at("unselected"), "unselected", 0, lost.samples);
   return lost;
@@ -386,14 +391,13 @@ Position::Account Position::account() const {
   for (const Stream& one : streams) {
     const Stream stream = one.exact();
     taken += stream.samples_out();
-    const wds::LostSamples lost =
-        stream.lost.or_later(stream.start ? stream.start->lost : wds::LostSamples{});
-    unread += lost;
-    account.unknown += lost.more ? 1 : 0;
+    unread += stream.lost.or_later(stream.start ? stream.start->lost : wds::LostSamples{});
   }
   for (const Fill& fill : fills) taken += static_cast<std::uint64_t>(fill.passed);
   account.emitted = taken - std::min(taken, account.num_skipped());
-  if (!unread.none()) account.skipped[ErrorCode::kCorrupt] += unread.samples + account.unknown;
+  account.unknown = unread.shards;
+  if (const std::uint64_t lost = unread.samples + unread.shards; lost > 0)
+    account.skipped[ErrorCode::kCorrupt] += lost;
   return account;
 }
 

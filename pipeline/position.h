@@ -77,7 +77,7 @@ struct Position {
     std::uint64_t emitted = 0;
     /// Those lost in reading, of which only the number is kept, are kCorrupt.
     Losses skipped = {};
-    /// Streams that have lost an unknown number besides; each is in `skipped` as one sample.
+    /// Shards of unknown size that are lost besides; each is in `skipped` as one sample.
     std::uint64_t unknown = 0;
 
     std::uint64_t num_skipped() const;

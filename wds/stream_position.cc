@@ -15,12 +15,14 @@ auto at(const SampleRefs& refs, std::size_t place) {
 
 LostSamples LostSamples::or_later(const LostSamples& other) const {
   return {.samples = std::max(samples, other.samples),
+          .shards = std::max(shards, other.shards),
           .more = more || other.more,
           .unselected = std::max(unselected, other.unselected)};
 }
 
 LostSamples& LostSamples::operator+=(const LostSamples& other) {
   samples += other.samples;
+  shards += other.shards;
   more = more || other.more;
   unselected += other.unselected;
   return *this;

@@ -18,11 +18,13 @@ namespace millrace::wds {
 /// What faults have cost a stream.
 struct LostSamples {
   std::uint64_t samples = 0;
-  bool more = false;  ///< an unknown number of others is lost too
+  /// Shards that were lost besides, whole or their rests, of which nobody knows how many samples
+  /// they had.
+  std::uint64_t shards = 0;
+  bool more = false;  ///< an unknown number of others is lost too: those of shards, or all behind
   /// Of `samples`, those that a selection could not look at: they are not among those promised.
   std::uint64_t unselected = 0;
 
-  bool none() const { return *this == LostSamples{}; }
   /// Of those that were promised.
   std::uint64_t promised() const { return samples - unselected; }
   /// The larger of two accounts of the same stream, of which one may be older.

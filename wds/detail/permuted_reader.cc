@@ -47,9 +47,7 @@ PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
       skipped_(spec.range.skip),
       copies_(static_cast<std::uint64_t>(spec.shuffle.copies)),
       selection_(spec.found.selection),
-      order_(samples_of(spec), key_) {
-  if (selection_ && spec.stream == 0) ledger_.count_filtered(selection_->filtered());
-}
+      order_(samples_of(spec), key_) {}
 
 std::uint64_t PermutedReader::place_of(std::uint64_t drawn) const {
   if (!selection_) return skipped_ + drawn;

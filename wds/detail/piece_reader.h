@@ -74,6 +74,7 @@ class PieceReader {
   bool is_own(const Error& fault) const;
   OnFault report(const Error& fault, bool goes_on);
   std::optional<std::uint64_t> lost_samples(const Error& fault) const;
+  std::optional<std::uint64_t> samples_before() const;
   std::optional<std::uint64_t> listed_samples() const;
   std::optional<std::uint64_t> all_samples(const Error& fault) const;
 
