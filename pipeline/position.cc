@@ -216,6 +216,25 @@ std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_fr
   return std::make_shared<const decltype(order)>(std::move(order));
 }
 
+std::string digest_from(const Json& value) {
+  constexpr std::size_t kMostDigits = 64;
+  std::string digest = value.get<std::string>();
+  if (digest.size() > kMostDigits) corrupt("a digest of its contents is too long");
+  return digest;
+}
+
+Position::Contents contents_from(const Json& value) {
+  Position::Contents contents{.pieces = digest_from(value.at("pieces"))};
+  if (value.contains("indexes")) contents.indexes = digest_from(value.at("indexes"));
+  return contents;
+}
+
+Json to_value(const Position::Contents& contents) {
+  Json value = {{"pieces", contents.pieces}};
+  if (!contents.indexes.empty()) value["indexes"] = contents.indexes;
+  return value;
+}
+
 Position position_from(const Json& value) {
   Position position;
   position.epoch = number<std::uint32_t>(value.at("epoch"), "epoch", 0, kMaxEpoch);
@@ -238,6 +257,7 @@ Position position_from(const Json& value) {
     position.fills = fills_from(value.at("fills"), position.streams.size());
   if (value.contains("undecoded")) position.undecoded = losses_from(value.at("undecoded"));
   if (value.contains("order")) position.order = order_from(value.at("order"));
+  if (value.contains("contents")) position.contents = contents_from(value.at("contents"));
   return position;
 }
 
@@ -378,6 +398,13 @@ Position::Stream Position::Stream::exact() const {
   return same;
 }
 
+bool Position::Contents::differs_from(const Contents& other) const {
+  const auto differ = [](const std::string& one, const std::string& another) {
+    return !one.empty() && !another.empty() && one != another;
+  };
+  return differ(pieces, other.pieces) || differ(indexes, other.indexes);
+}
+
 std::uint64_t Position::Account::num_skipped() const {
   std::uint64_t samples = 0;
   for (const auto& [code, some] : skipped) samples += some;
@@ -412,6 +439,9 @@ Position Position::joined(std::span<const Position> parts) {
                .order = most.order};
   if (most.streams.empty()) return all;
   if (parts.size() == 1) all.round = most.round;
+  const auto known =
+      std::ranges::find_if(parts, [](const Position& part) { return part.contents.is_known(); });
+  if (known != parts.end()) all.contents = known->contents;
   require(parts.size() == 1 || most.round.taken == 0,
           "positions in the middle of a round are not joined: a process's position after a step "
           "is that of its last device's batch");
@@ -453,7 +483,8 @@ Position Position::share(const Topology& topology, int its_stripe) const {
                .slots = (slots + topology.processes - 1) / topology.processes,
                .fingerprint = fingerprint,
                .seed_processes = seed_processes,
-               .order = order};
+               .order = order,
+               .contents = contents};
   if (streams.empty()) return own;
   require(round.taken == 0, "it stands in the middle of a round of batches");
   require(streams.size() % (count * static_cast<std::size_t>(its_stripe)) == 0,
@@ -483,6 +514,7 @@ std::string Position::to_json() const {
     value["undecoded"][std::string(error_code_name(code))] = samples;
   if (order)
     for (const auto& [name, one] : *order) value["order"][name] = one;
+  if (contents.is_known()) value["contents"] = to_value(contents);
   if (round.taken > 0)
     value["round"] = {
         {"taken", round.taken}, {"devices", round.devices}, {"batch_size", round.batch_size}};

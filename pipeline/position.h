@@ -72,6 +72,17 @@ struct Position {
   /// Samples by the faults that have cost them.
   using Losses = std::map<ErrorCode, std::uint64_t>;
 
+  /// Digests of what the shards hold, which tell a set from another of the same names and numbers
+  /// of samples.
+  struct Contents {
+    std::string pieces = {};   ///< of each shard's size and parts of it; empty: not known
+    std::string indexes = {};  ///< of what the indexes say of whole shards, where all have one
+
+    bool is_known() const { return !pieces.empty(); }
+    /// By what both know.
+    bool differs_from(const Contents& other) const;
+  };
+
   /// What has come of the epoch's samples before it.
   struct Account {
     std::uint64_t emitted = 0;
@@ -115,6 +126,10 @@ struct Position {
   int seed_processes = 0;
   /// Name and value of each of those, for what a pipeline says when it refuses; null: not known.
   std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order = nullptr;
+
+  /// Of the shards that `streams` read, as Pipeline::position_to_save() looks at them. A pipeline
+  /// refuses `streams` with others.
+  Contents contents = {};
 
   /// Whether the epoch has no sample left in any of its streams.
   bool all_ended() const { return std::ranges::all_of(streams, &Stream::ended); }
