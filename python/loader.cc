@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <future>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <stdexcept>
 #include <utility>
 

@@ -55,6 +55,7 @@ struct SampleStream::State {
   bool next(SampleBlock& block);
   bool is_enough(const SampleBlock& block) const;
   bool next_sample(Sample& sample);
+  bool next_permuted_block(SampleBlock& block);
   bool next_permuted(Sample& sample);
   std::shared_ptr<const StreamTrail> take_trail() {
     std::shared_ptr<const StreamTrail> taken =
@@ -175,7 +176,7 @@ detail::ShardPiece SampleStream::State::piece_of(std::uint32_t index) {
 }
 
 bool SampleStream::State::next(SampleBlock& block) {
-  if (permuted) return permuted->next(block);
+  if (permuted) return next_permuted_block(block);
   block.samples.clear();
   block.num_bytes = 0;
   for (Sample sample; !is_enough(block) && next_sample(sample);) block.add(std::move(sample));
@@ -222,16 +223,27 @@ bool SampleStream::State::bring_back(BufferedSample& picked) {
   }
 }
 
+bool SampleStream::State::next_permuted_block(SampleBlock& block) {
+  const bool more = permuted->next(block);
+  permuted->report_damaged(permuted->position().samples_in);
+  return more;
+}
+
 // A permutation reads blocks, whose samples other sets' may come between.
 bool SampleStream::State::next_permuted(Sample& sample) {
   if (num_returned == fetched.samples.size()) {
     num_returned = 0;
     before_fetched = permuted->position();
-    if (!permuted->next(fetched)) return false;
+    if (!permuted->next(fetched)) {
+      permuted->report_damaged(permuted->position().samples_in);
+      return false;
+    }
   }
   sample = std::move(fetched.samples[num_returned]);
   ++num_returned;
-  trail->pass(position());
+  const StreamPosition now = position();
+  permuted->report_damaged(now.samples_in);
+  trail->pass(now);
   return true;
 }
 
@@ -269,6 +281,8 @@ bool SampleStream::State::is_draining() {
 // Opens shards until there are enough, or the pass has no more. Returns false at the stream's end.
 bool SampleStream::State::fill() {
   ended = gives_nothing();
+  // Then no further pass makes up for what the stream was to have.
+  if (ended && lost.samples + lost.shards > 0) lost.more = true;
   const auto most = static_cast<std::size_t>(spec.shuffle.open_shards);
   while (!ended && open.size() < most &&
          (open.empty() || spec.resampled || !shards.begins_pass(next_shard))) {
