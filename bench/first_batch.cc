@@ -2,7 +2,9 @@
 // libcurl's first byte of one of them.
 //
 //   first_batch make FOLDER        writes the shards
-//   first_batch URL [CA_FILE]      measures those under URL (bench/far.sh)
+//   first_batch URL [CA_FILE]      measures those under URL (bench/far.sh): read shard by shard,
+//   and
+//                                  as a permutation, which needs the indexes whole
 //
 // Each try has connections of its own. What is known of both: a connection is a round trip, and so
 // is a request; with TLS a connection is one more.
@@ -51,12 +53,14 @@ void first_byte(const std::string& url, const std::string& ca_file) {
   curl_easy_cleanup(curl);
 }
 
-void first_batch(const std::vector<std::string>& shards, const std::string& ca_file) {
+void first_batch(const std::vector<std::string>& shards, wds::Order order,
+                 const std::string& ca_file) {
   pipeline::Pipeline pipeline = pipeline::Pipeline::Builder()
                                     .shards(shards)
                                     .opener(std::make_shared<io::UrlOpener>(
                                         io::UrlOpenerOptions{.http = {.ca_file = ca_file}}))
                                     .indexed()
+                                    .shuffle({.order = order})
                                     .split({.workers = 4})
                                     .field(pipeline::LabelField{.classes = 10})
                                     .batch({.size = 8})
@@ -76,13 +80,17 @@ void measure(const std::string& url, const std::string& ca_file) {
   constexpr int kTries = 7;
   std::vector<std::string> shards;
   for (int i = 0; i < kShards; ++i) shards.push_back(fmt::format("{}/first-{:06}.tar", url, i));
-  std::vector<double> bytes, batches;
+  std::vector<double> bytes, batches, permuted;
   for (int i = 0; i < kTries; ++i) {
     bytes.push_back(milliseconds([&] { first_byte(shards.front(), ca_file); }));
-    batches.push_back(milliseconds([&] { first_batch(shards, ca_file); }));
+    batches.push_back(milliseconds([&] { first_batch(shards, wds::Order::kMillrace, ca_file); }));
+    permuted.push_back(
+        milliseconds([&] { first_batch(shards, wds::Order::kPermutation, ca_file); }));
   }
-  fmt::print("libcurl's first byte {:.0f} ms, the first batch of {} shards {:.0f} ms\n",
-             bench::median(bytes), kShards, bench::median(batches));
+  fmt::print(
+      "libcurl's first byte {:.0f} ms, the first batch of {} shards {:.0f} ms, of a "
+      "permutation of their samples {:.0f} ms\n",
+      bench::median(bytes), kShards, bench::median(batches), bench::median(permuted));
 }
 
 }  // namespace

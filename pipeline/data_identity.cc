@@ -266,6 +266,21 @@ DataIdentity identify(PipelineOptions options) {
   return identity;
 }
 
+Position::Contents digest_contents(PipelineOptions options) {
+  const auto is_elsewhere = [](const std::string& url) { return !io::local_path(url); };
+  if (options.shards.empty() || std::ranges::any_of(options.shards, is_elsewhere)) return {};
+  options.joins.clear();
+  Sha256 pieces;
+  Sha256 indexes;
+  bool all_indexed = true;
+  for (const ShardIdentity& shard : identify(std::move(options)).shards) {
+    pieces.update(std::as_bytes(std::span(shard.checksum)));
+    indexes.update(std::as_bytes(std::span(shard.sha256)));
+    all_indexed = all_indexed && !shard.sha256.empty();
+  }
+  return {.pieces = digits_of(pieces), .indexes = all_indexed ? digits_of(indexes) : std::string()};
+}
+
 namespace {
 
 using OptionList = std::vector<std::pair<std::string, std::string>>;

@@ -54,6 +54,9 @@ struct DataIdentity {
 /// other than NotFound no further shard is requested.
 DataIdentity identify(PipelineOptions options);
 
+/// Digests over the shards' identities, for positions; not known if some are not on this machine.
+Position::Contents digest_contents(PipelineOptions options);
+
 /// Whose two identities are: "saved" and "given", or "in process 0" and "in process 1".
 struct IdentityOwners {
   std::string one = "saved";

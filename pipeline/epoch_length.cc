@@ -157,16 +157,29 @@ std::uint64_t times(std::uint64_t samples, std::uint32_t passes) {
   return samples > kMost / often ? kMost : samples * often;
 }
 
-/// In one pass through a set of a mix, whose first shard is number `first` of the list.
-std::uint64_t samples_of_part(const PipelineOptions& options, std::size_t first,
-                              const MixOptions::Part& part) {
+/// Where the samples of a set of the mix are among all.
+struct Stretch {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+/// `first`: the set's first shard.
+Stretch stretch_of(const PipelineOptions& options, std::size_t first,
+                   const MixOptions::Part& part) {
   const auto shards = options.found.counts->begin() + static_cast<std::ptrdiff_t>(first);
-  const std::uint64_t own = part.range.of(std::accumulate(
-      shards, shards + static_cast<std::ptrdiff_t>(part.num_shards), std::uint64_t{0}));
-  if (!options.found.selection) return own;
   const std::uint64_t before =
       std::accumulate(options.found.counts->begin(), shards, std::uint64_t{0});
-  return options.found.selection->kept_in(before + part.range.skip, own);
+  const std::uint64_t all = std::accumulate(
+      shards, shards + static_cast<std::ptrdiff_t>(part.num_shards), std::uint64_t{0});
+  return {before + part.range.skip, part.range.of(all)};
+}
+
+/// Of a pass over a set of the mix.
+std::uint64_t samples_of_part(const PipelineOptions& options, std::size_t first,
+                              const MixOptions::Part& part) {
+  const Stretch own = stretch_of(options, first, part);
+  const auto& selection = options.found.selection;
+  return selection ? selection->kept_in(own.first, own.count) : own.count;
 }
 
 /// Of an epoch of the mix, where EpochOptions::samples does not say it.
@@ -387,6 +400,19 @@ std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& opti
   return samples_of_epoch(options);
 }
 
+std::uint64_t filtered_per_epoch(const PipelineOptions& options) {
+  const auto& selection = options.found.selection;
+  if (!selection || options.mix.parts.empty()) return selection ? selection->filtered() : 0;
+  std::uint64_t filtered = 0;
+  std::size_t first = 0;
+  for (const MixOptions::Part& part : options.mix.parts) {
+    const Stretch own = stretch_of(options, first, part);
+    filtered += selection->filtered_in(own.first, own.count);
+    first += part.num_shards;
+  }
+  return filtered;
+}
+
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options) {
   return samples_of(options, wds::streams_of_process(options.split));
 }
@@ -410,7 +436,8 @@ std::optional<std::int64_t> batches_per_epoch(const PipelineOptions& options) {
 Error wrong_samples(const EpochSamples& samples, const Topology& topology) {
   std::string text = fmt::format("epoch {} has {} where {} were promised", samples.epoch,
                                  counted(samples.found, "sample"), samples.promised);
-  if (samples.lost > 0) text += fmt::format(", and faults have cost {}", samples.lost);
+  if (const std::uint64_t lost = samples.lost.promised(); lost > 0)
+    text += fmt::format(", and faults have cost {}", lost);
   if (topology.processes > 1)
     text += fmt::format(" (process {} of {})", topology.process, topology.processes);
   return {samples.found < samples.promised ? ErrorCode::kTruncated : ErrorCode::kCorrupt,

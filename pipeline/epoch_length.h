@@ -12,6 +12,7 @@
 #include "io/base/error.h"
 #include "io/base/topology.h"
 #include "pipeline/options.h"
+#include "wds/stream_position.h"
 
 namespace millrace::pipeline {
 
@@ -36,6 +37,9 @@ bool repeats_samples(const PipelineOptions& options);
 
 /// Samples of all processes, whatever batch.uneven leaves out of them.
 std::optional<std::int64_t> global_samples_per_epoch(const PipelineOptions& options);
+/// Samples that ShuffleOptions::where leaves out, of the set, or of all sets of a mix: they are not
+/// among those above.
+std::uint64_t filtered_per_epoch(const PipelineOptions& options);
 /// Samples in this process, likewise.
 std::optional<std::int64_t> samples_per_epoch(const PipelineOptions& options);
 /// Steps that each device of each process takes.
@@ -49,7 +53,12 @@ struct EpochSamples {
   std::uint32_t epoch = 0;
   std::uint64_t promised = 0;
   std::uint64_t found = 0;
-  std::uint64_t lost = 0;  ///< to faults that were reported
+  wds::LostSamples lost = {};  ///< to faults that were reported
+
+  /// Whether there were those promised but for the lost ones, some of which others may replace.
+  bool add_up() const {
+    return found <= promised && (lost.more || found + lost.promised() >= promised);
+  }
 };
 /// The fault of an epoch with another number of samples; `topology.processes` are named if there
 /// are several.

@@ -21,6 +21,7 @@
 #include "pipeline/detail/open_round.h"
 #include "pipeline/detail/resolve.h"
 #include "pipeline/detail/tuner.h"
+#include "pipeline/epoch_length.h"
 #include "pipeline/slots.h"
 #include "wds/sample_selection.h"
 #include "wds/split.h"
@@ -62,6 +63,7 @@ struct Pipeline::State {
   bool is_finished() const;
   Batch masked_batch(int device) const;
   Position position() const;
+  Position position_to_save() const;
   std::shared_ptr<const wds::FaultLedger> ledger() const;
   Statistics statistics() const;
 
@@ -103,6 +105,8 @@ struct Pipeline::State {
 
   std::vector<TraceGauge> trace_gauges();
   Position first_position() const;
+  void check_contents(const Position& start) const;
+  const Position::Contents& contents() const;
   bool fetch(Batch& batch);
   bool fetch_output(Batch& batch);
   void log_restore() const;
@@ -122,6 +126,8 @@ struct Pipeline::State {
   bool is_last(std::uint32_t epoch) const;
   void advise_cache(std::uint32_t epoch);
   detail::TuneMeters meters_until(std::int64_t now) const;
+
+  mutable std::optional<Position::Contents> contents_;  ///< once asked for
 
   // Used by next() only.
   std::exception_ptr fault_;
@@ -202,11 +208,12 @@ std::string order_difference(const Position& position, const PipelineOptions& op
   return fmt::format("{}", fmt::join(lines, "; "));
 }
 
+[[noreturn]] void refuse_position(const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, "the saved position does not fit this pipeline: " + why);
+}
+
 void check_position(const Position& position, const PipelineOptions& options) {
-  const auto refuse = [](const std::string& why) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the saved position does not fit this pipeline: " + why);
-  };
+  const auto refuse = refuse_position;
   const EpochOptions& epochs = options.epochs;
   if (epochs.count != 0 && position.epoch >= epochs.first + epochs.count) {
     refuse(fmt::format("it is in epoch {}, after the last one", position.epoch));
@@ -230,6 +237,11 @@ void check_position(const Position& position, const PipelineOptions& options) {
   check_rounds(position, options, refuse);
 }
 
+/// Counted by the process that has the first stream.
+std::uint64_t own_filtered(const PipelineOptions& options) {
+  return detail::owned_streams(options).front() == 0 ? filtered_per_epoch(options) : 0;
+}
+
 /// A run that goes on with another number of processes keeps its streams' seeds.
 PipelineOptions with_seeds(PipelineOptions options) {
   int& seeded_for = options.shuffle.seed_processes;
@@ -242,16 +254,12 @@ Position own_share(const Position& position, const PipelineOptions& options) {
   const Topology& topology = options.split.topology;
   const auto streams = static_cast<std::size_t>(options.split.streams);
   if (position.processes == 1 && !position.streams.empty() && position.streams.size() != streams) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("the saved position does not fit this pipeline: {} streams saved, {} "
-                            "given",
-                            position.streams.size(), streams));
+    refuse_position(fmt::format("{} streams saved, {} given", position.streams.size(), streams));
   }
   try {
     return position.share(topology, wds::stream_stripe(options.split));
   } catch (const Error& error) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string("the saved position does not fit this pipeline: ") + error.message());
+    refuse_position(error.message());
   }
 }
 
@@ -267,7 +275,7 @@ Pipeline::State::State(PipelineOptions given)
       layout(decoders, options.batch.size, ragged, mixer.outputs()),
       plan(detail::share_memory(options, layout)),
       fields(layout.show(nullptr, options.batch.size)),
-      ledgers(options.faults, options.log),
+      ledgers(options.faults, options.log, own_filtered(options)),
       source(source_of(options)),
       pool(layout.num_bytes(), static_cast<std::size_t>(plan.num_batches),
            options.resources.allocate),
@@ -277,6 +285,7 @@ Pipeline::State::State(PipelineOptions given)
   meters.trace = options.trace;
   const Position start = first_position();
   check_position(start, options);
+  check_contents(start);
   if (!is_over(start, options)) to_skip_ = static_cast<std::size_t>(start.round.taken);
   ledgers.begin_at(start);
   consumer_.last.resize(static_cast<std::size_t>(options.split.topology.devices));
@@ -308,6 +317,18 @@ Position Pipeline::State::first_position() const {
   Position first = options.resume ? *options.resume : Position::start_of(options.epochs.first);
   first.seed_processes = seed_processes(options);
   return own_share(first, options);
+}
+
+/// In the middle of an epoch: the next one may be of other shards.
+void Pipeline::State::check_contents(const Position& start) const {
+  if (start.streams.empty() || !start.contents.is_known()) return;
+  if (start.contents.differs_from(contents()))
+    refuse_position("the shards have the names they had, and other contents");
+}
+
+const Position::Contents& Pipeline::State::contents() const {
+  if (!contents_) contents_ = digest_contents(options);
+  return *contents_;
 }
 
 bool Pipeline::State::next(Batch& batch) {
@@ -541,6 +562,13 @@ Position Pipeline::State::position() const {
   return consumer_.position;
 }
 
+Position Pipeline::State::position_to_save() const {
+  Position stands = position();
+  stands.contents = {};
+  if (!stands.streams.empty() && ledger()->skipped() == 0) stands.contents = contents();
+  return stands;
+}
+
 std::shared_ptr<const wds::FaultLedger> Pipeline::State::ledger() const {
   MutexLock lock(mutex_);
   return consumer_.ledger;
@@ -679,6 +707,7 @@ bool Pipeline::finished() const { return state_->is_finished(); }
 Batch Pipeline::masked_batch(int device) const { return state_->masked_batch(device); }
 const std::vector<BatchField>& Pipeline::fields() const { return state_->fields; }
 Position Pipeline::position() const { return state_->position(); }
+Position Pipeline::position_to_save() const { return state_->position_to_save(); }
 Statistics Pipeline::statistics() const { return state_->statistics(); }
 std::shared_ptr<const wds::FaultLedger> Pipeline::ledger() const { return state_->ledger(); }
 const PipelineOptions& Pipeline::options() const { return state_->options; }

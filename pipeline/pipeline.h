@@ -87,6 +87,10 @@ class Pipeline {
   const std::vector<BatchField>& fields() const;
   /// After the last batch handed out; after an epoch's end, the beginning of the next epoch.
   Position position() const;
+  /// The same to be saved: in mid-epoch with Position::contents, for which pieces of each shard on
+  /// this machine are read, once. Without where samples of the epoch were skipped: the shards may
+  /// be mended before they are read on. Threads: any, one at a time.
+  Position position_to_save() const;
   Statistics statistics() const;
   /// What was read, emitted and skipped in the epoch of the last batch (or epoch end) handed out.
   /// Each epoch has its own ledger, and its own budget of faults.

@@ -26,6 +26,7 @@ using detail::kMaxOffset;
 
 constexpr std::int64_t kMaxSlots = std::int64_t{1} << 53;
 constexpr int kMaxProcesses = 1 << 20;
+constexpr std::uint64_t kMaxShards = std::uint64_t{1} << 32U;
 
 /// The number of a process's i-th stream.
 std::size_t stream_number(std::size_t i, int process, int processes, int stripe) {
@@ -55,12 +56,12 @@ wds::ShuffleDraws draws_of(const Position& position, std::size_t i) {
           .buffer_samples = order_value(position, "shuffle")};
 }
 
-/// What faults have cost a stream or is not known of it, if anything.
-template <typename Lossy>
-void add_lost(const Lossy& from, Json& value) {
-  if (from.lost > 0) value["lost"] = from.lost;
-  if (from.lost_more) value["lost_more"] = true;
-  if (from.unselected > 0) value["unselected"] = from.unselected;
+/// If there is anything.
+void add_lost(const wds::LostSamples& lost, Json& value) {
+  if (lost.samples > 0) value["lost"] = lost.samples;
+  if (lost.more) value["lost_more"] = true;
+  if (lost.shards != (lost.more ? 1U : 0U)) value["lost_shards"] = lost.shards;
+  if (lost.unselected > 0) value["unselected"] = lost.unselected;
 }
 
 Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
@@ -73,7 +74,7 @@ Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
                 {"offset", position.offset},
                 {"earlier_passes", position.earlier_passes},
                 {"buffered", detail::packed_refs(position.buffered, draws)}};
-  add_lost(position, value);
+  add_lost(position.lost, value);
   for (const wds::StreamPosition& part : position.parts)
     value["parts"].push_back(to_value(part, draws));
   if (position.open.empty()) return value;
@@ -85,7 +86,7 @@ Json to_value(const wds::StreamPosition& position, wds::ShuffleDraws draws) {
 Json to_value(const Position::Stream& where, const wds::ShuffleDraws& draws) {
   const Position::Stream stream = where.exact();
   Json value = {{"skip", stream.skip}, {"ended", stream.ended}};
-  add_lost(stream, value);
+  add_lost(stream.lost, value);
   if (stream.start) value["start"] = to_value(*stream.start, draws);
   return value;
 }
@@ -100,12 +101,16 @@ Integer number(const Json& value, const char* name, Integer least = 0,
   return json_integer<Integer>(value, std::string("a pipeline's position: ") + name, least, most);
 }
 
-template <typename Lossy>
-void take_lost(const Json& value, Lossy& to) {
-  if (value.contains("lost")) to.lost = number<std::uint64_t>(value.at("lost"), "lost");
-  if (value.contains("lost_more")) to.lost_more = value.at("lost_more").get<bool>();
+wds::LostSamples lost_from(const Json& value) {
+  wds::LostSamples lost;
+  if (value.contains("lost")) lost.samples = number<std::uint64_t>(value.at("lost"), "lost");
+  if (value.contains("lost_more")) lost.more = value.at("lost_more").get<bool>();
+  lost.shards = lost.more ? 1U : 0U;  // what earlier versions took it for
+  if (value.contains("lost_shards"))
+    lost.shards = number<std::uint64_t>(value.at("lost_shards"), "lost_shards", 0, kMaxShards);
   if (value.contains("unselected"))
-    to.unselected = number<std::uint64_t>(value.at("unselected"), "unselected", 0, to.lost);
+    lost.unselected = number<std::uint64_t>(value.at("unselected"), "unselected", 0, lost.samples);
+  return lost;
 }
 
 void take_open(const Json& value, wds::StreamPosition& position) {
@@ -121,8 +126,8 @@ wds::StreamPosition stream_position_from(const Json& value) {
       .samples_in = number<std::uint64_t>(value.at("samples_in"), "samples_in"),
       .shard = number<std::uint32_t>(value.at("shard"), "shard"),
       .offset = number<std::uint64_t>(value.at("offset"), "offset", 0, kMaxOffset),
+      .lost = lost_from(value),
       .buffered = detail::unpacked_refs(value.at("buffered"))};
-  take_lost(value, position);
   if (value.contains("open")) take_open(value, position);
   if (value.contains("earlier_passes"))
     position.earlier_passes = number<std::uint64_t>(value.at("earlier_passes"), "earlier_passes");
@@ -148,7 +153,7 @@ Position::Stream stream_from(const Json& value) {
   Position::Stream stream;
   stream.skip = number<std::uint64_t>(value.at("skip"), "skip");
   stream.ended = value.at("ended").get<bool>();
-  take_lost(value, stream);
+  stream.lost = lost_from(value);
   if (value.contains("start")) {
     stream.start =
         std::make_shared<const wds::StreamPosition>(whole_position_from(value.at("start")));
@@ -210,6 +215,25 @@ std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order_fr
   return std::make_shared<const decltype(order)>(std::move(order));
 }
 
+std::string digest_from(const Json& value) {
+  constexpr std::size_t kMostDigits = 64;
+  std::string digest = value.get<std::string>();
+  if (digest.size() > kMostDigits) corrupt("a digest of its contents is too long");
+  return digest;
+}
+
+Position::Contents contents_from(const Json& value) {
+  Position::Contents contents{.pieces = digest_from(value.at("pieces"))};
+  if (value.contains("indexes")) contents.indexes = digest_from(value.at("indexes"));
+  return contents;
+}
+
+Json to_value(const Position::Contents& contents) {
+  Json value = {{"pieces", contents.pieces}};
+  if (!contents.indexes.empty()) value["indexes"] = contents.indexes;
+  return value;
+}
+
 Position position_from(const Json& value) {
   Position position;
   position.epoch = number<std::uint32_t>(value.at("epoch"), "epoch", 0, kMaxEpoch);
@@ -232,6 +256,7 @@ Position position_from(const Json& value) {
     position.fills = fills_from(value.at("fills"), position.streams.size());
   if (value.contains("undecoded")) position.undecoded = losses_from(value.at("undecoded"));
   if (value.contains("order")) position.order = order_from(value.at("order"));
+  if (value.contains("contents")) position.contents = contents_from(value.at("contents"));
   return position;
 }
 
@@ -372,6 +397,13 @@ Position::Stream Position::Stream::exact() const {
   return same;
 }
 
+bool Position::Contents::differs_from(const Contents& other) const {
+  const auto differ = [](const std::string& one, const std::string& another) {
+    return !one.empty() && !another.empty() && one != another;
+  };
+  return differ(pieces, other.pieces) || differ(indexes, other.indexes);
+}
+
 std::uint64_t Position::Account::num_skipped() const {
   std::uint64_t samples = 0;
   for (const auto& [code, some] : skipped) samples += some;
@@ -381,17 +413,17 @@ std::uint64_t Position::Account::num_skipped() const {
 Position::Account Position::account() const {
   Account account{.skipped = undecoded};
   std::uint64_t taken = 0;
-  std::uint64_t unread = 0;
+  wds::LostSamples unread;
   for (const Stream& one : streams) {
     const Stream stream = one.exact();
     taken += stream.samples_out();
-    unread += std::max(stream.lost, stream.start ? stream.start->lost : 0);
-    account.unknown += stream.lost_more || (stream.start && stream.start->lost_more) ? 1 : 0;
+    unread += stream.lost.or_later(stream.start ? stream.start->lost : wds::LostSamples{});
   }
   for (const Fill& fill : fills) taken += static_cast<std::uint64_t>(fill.passed);
   account.emitted = taken - std::min(taken, account.num_skipped());
-  if (unread + account.unknown > 0)
-    account.skipped[ErrorCode::kCorrupt] += unread + account.unknown;
+  account.unknown = unread.shards;
+  if (const std::uint64_t lost = unread.samples + unread.shards; lost > 0)
+    account.skipped[ErrorCode::kCorrupt] += lost;
   return account;
 }
 
@@ -406,6 +438,9 @@ Position Position::joined(std::span<const Position> parts) {
                .order = most.order};
   if (most.streams.empty()) return all;
   if (parts.size() == 1) all.round = most.round;
+  const auto known =
+      std::ranges::find_if(parts, [](const Position& part) { return part.contents.is_known(); });
+  if (known != parts.end()) all.contents = known->contents;
   require(parts.size() == 1 || most.round.taken == 0,
           "positions in the middle of a round are not joined: a process's position after a step "
           "is that of its last device's batch");
@@ -447,7 +482,8 @@ Position Position::share(const Topology& topology, int its_stripe) const {
                .slots = (slots + topology.processes - 1) / topology.processes,
                .fingerprint = fingerprint,
                .seed_processes = seed_processes,
-               .order = order};
+               .order = order,
+               .contents = contents};
   if (streams.empty()) return own;
   require(round.taken == 0, "it stands in the middle of a round of batches");
   require(streams.size() % (count * static_cast<std::size_t>(its_stripe)) == 0,
@@ -477,6 +513,7 @@ std::string Position::to_json() const {
     value["undecoded"][std::string(error_code_name(code))] = samples;
   if (order)
     for (const auto& [name, one] : *order) value["order"][name] = one;
+  if (contents.is_known()) value["contents"] = to_value(contents);
   if (round.taken > 0)
     value["round"] = {
         {"taken", round.taken}, {"devices", round.devices}, {"batch_size", round.batch_size}};

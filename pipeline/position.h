@@ -46,11 +46,7 @@ struct Position {
     std::shared_ptr<const wds::StreamPosition> start;
     std::uint64_t skip = 0;
     bool ended = false;
-    /// If it has ended: samples that faults have cost it in the epoch, and whether an unknown
-    /// number of others is lost too.
-    std::uint64_t lost = 0;
-    bool lost_more = false;
-    std::uint64_t unselected = 0;  ///< as wds::StreamPosition has it
+    wds::LostSamples lost = {};  ///< in the epoch, if it has ended
     /// Of those samples, if its source leaves trails; otherwise they are read again and dropped.
     std::shared_ptr<const Trails> trails = nullptr;
 
@@ -80,12 +76,23 @@ struct Position {
   /// Samples by the faults that have cost them.
   using Losses = std::map<ErrorCode, std::uint64_t>;
 
+  /// Digests of what the shards hold, which tell a set from another of the same names and numbers
+  /// of samples.
+  struct Contents {
+    std::string pieces = {};   ///< of each shard's size and parts of it; empty: not known
+    std::string indexes = {};  ///< of what the indexes say of whole shards, where all have one
+
+    bool is_known() const { return !pieces.empty(); }
+    /// By what both know.
+    bool differs_from(const Contents& other) const;
+  };
+
   /// What has come of the epoch's samples before it.
   struct Account {
     std::uint64_t emitted = 0;
     /// Those lost in reading, of which only the number is kept, are kCorrupt.
     Losses skipped = {};
-    /// Streams that have lost an unknown number besides; each is in `skipped` as one sample.
+    /// Shards of unknown size that are lost besides; each is in `skipped` as one sample.
     std::uint64_t unknown = 0;
 
     std::uint64_t num_skipped() const;
@@ -123,6 +130,10 @@ struct Position {
   int seed_processes = 0;
   /// Name and value of each of those, for what a pipeline says when it refuses; null: not known.
   std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> order = nullptr;
+
+  /// Of the shards that `streams` read, as Pipeline::position_to_save() looks at them. A pipeline
+  /// refuses `streams` with others.
+  Contents contents = {};
 
   /// Whether the epoch has no sample left in any of its streams.
   bool all_ended() const { return std::ranges::all_of(streams, &Stream::ended); }

@@ -3,25 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <future>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <stdexcept>
 #include <utility>
 
 #include "decode/decoded_cache.h"
 #include "io/base/error.h"
-#include "io/base/hash.h"
 #include "io/base/json.h"
 #include "io/base/machine.h"
 #include "io/base/threads.h"
 #include "io/byte_sink.h"
 #include "io/gzip_sink.h"
-#include "io/local_path.h"
 #include "io/trace_file.h"
-#include "pipeline/data_identity.h"
 #include "pipeline/epoch_length.h"
 #include "python/process_guard.h"
 
@@ -46,37 +41,10 @@ void look_at_signals() {
 struct State {
   int streams = 0;
   Position position = {};
-  nlohmann::json contents = {};  ///< null: not known
 };
 
-/// What a digest of each local shard's size, pieces and index gives together, of which two states
-/// compare what both know; null if shards are elsewhere.
-nlohmann::json contents_of(pipeline::PipelineOptions options) {
-  const auto is_elsewhere = [](const std::string& url) { return !io::local_path(url); };
-  if (options.shards.empty() || std::ranges::any_of(options.shards, is_elsewhere)) return {};
-  options.joins.clear();
-  Sha256 pieces;
-  Sha256 indexes;
-  bool all_indexed = true;
-  for (const pipeline::ShardIdentity& shard : pipeline::identify(std::move(options)).shards) {
-    pieces.update(std::as_bytes(std::span(shard.checksum)));
-    indexes.update(std::as_bytes(std::span(shard.sha256)));
-    all_indexed = all_indexed && !shard.sha256.empty();
-  }
-  constexpr std::size_t kDigits = 16;
-  nlohmann::json contents{{"pieces", pieces.hex().substr(0, kDigits)}};
-  if (all_indexed) contents["indexes"] = indexes.hex().substr(0, kDigits);
-  return contents;
-}
-
-bool differ(const nlohmann::json& saved, const nlohmann::json& given) {
-  return std::ranges::any_of(std::array{"pieces", "indexes"}, [&](const char* name) {
-    return saved.contains(name) && given.contains(name) && saved[name] != given[name];
-  });
-}
-
 State parse_state(const std::string& text) {
-  const auto json = parse_json<nlohmann::json>(text, "loader state");
+  auto json = parse_json<nlohmann::json>(text, "loader state");
   const auto corrupt = [](const char* what) {
     return Error(ErrorCode::kCorrupt, std::string("loader state: ") + what);
   };
@@ -85,9 +53,11 @@ State parse_state(const std::string& text) {
     throw corrupt("it is not what state_dict() returned");
   if (json_integer<int>(json["version"], "loader state: version") != kStateVersion)
     throw corrupt("it was written by another version of millrace");
+  // Where earlier versions saved them.
+  if (json.contains("contents") && json["contents"].is_object() && json["position"].is_object())
+    json["position"]["contents"] = json["contents"];
   return {.streams = json_integer<int>(json["streams"], "loader state: streams", 0),
-          .position = Position::from_json(json["position"].dump()),
-          .contents = json.value("contents", nlohmann::json())};
+          .position = Position::from_json(json["position"].dump())};
 }
 
 /// Whether faults may change how many batches a process takes that is alone: not where so many
@@ -266,7 +236,6 @@ void Loader::start() {
   check_length();
   pipeline::PipelineOptions options = options_as(topology_);
   attach_functions(options);
-  check_contents();
   options.resume = std::make_shared<const Position>(position_);
   if (!decoded_ && options_.decoded_bytes > 0)
     decoded_ = std::make_shared<decode::DecodedCache>(decode::DecodedCacheOptions{
@@ -288,25 +257,6 @@ void Loader::check_length() const {
   throw Error(ErrorCode::kInvalidArgument,
               "the ranks' epochs may differ in length, because the shards' samples are not "
               "counted: index the shards, leave scan on, or set Epochs(batches=...)");
-}
-
-/// In the middle of an epoch: the next one may be of other shards.
-void Loader::check_contents() {
-  if (loaded_contents_.empty() || position_.streams.empty()) return;
-  look_at_contents();
-  if (differ(parse_json<nlohmann::json>(loaded_contents_, "contents"),
-             parse_json<nlohmann::json>(contents_, "contents")))
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        "the saved position does not fit this pipeline: the shards have the names they had, "
-        "and other contents");
-}
-
-void Loader::look_at_contents() {
-  if (!contents_.empty()) return;
-  pipeline::PipelineOptions options = options_as(topology_);
-  const nb::gil_scoped_release release;
-  contents_ = contents_of(std::move(options)).dump();
 }
 
 void Loader::stand_at(Position position) {
@@ -331,31 +281,21 @@ Position Loader::position() const {
 
 std::string Loader::state() {
   const int streams = saved_streams_;
-  const Position stands = position();
-  const std::string contents = stands.streams.empty() ? "null" : contents_to_save();
   const nb::gil_scoped_release release;
-  return fmt::format(R"({{"version":{},"streams":{},"position":{},"contents":{}}})", kStateVersion,
-                     streams, stands.to_json(), contents);
-}
-
-std::string Loader::contents_to_save() {
-  if (!pipeline_) return loaded_contents_.empty() ? "null" : loaded_contents_;
-  if (ledger()->skipped() > 0) return "null";  // the shard may be mended before the run goes on
-  look_at_contents();
-  return contents_;
+  const Position stands = pipeline_ && !is_over() ? pipeline_->position_to_save() : position();
+  return fmt::format(R"({{"version":{},"streams":{},"position":{}}})", kStateVersion, streams,
+                     stands.to_json());
 }
 
 void Loader::load(const std::vector<std::string>& states) {
   const Turn turn(busy_);
   std::vector<Position> parts;
   int streams = 0;
-  std::string contents;
   for (const std::string& text : states) {
     State state = parse_state(text);
     require(parts.empty() || state.streams == streams,
             "the ranks' states are of loaders with different streams");
     streams = state.streams;
-    if (contents.empty() && state.contents.is_object()) contents = state.contents.dump();
     parts.push_back(std::move(state.position));
   }
   require(!parts.empty(), "no state is given");
@@ -363,7 +303,6 @@ void Loader::load(const std::vector<std::string>& states) {
   end();
   position_ = loaded_ = std::move(whole);
   saved_streams_ = loaded_streams_ = streams;
-  loaded_contents_ = std::move(contents);
   begun_ = false;
   ++pass_;
 }
@@ -453,7 +392,9 @@ void Loader::end() {
     static_cast<void>(new std::shared_ptr(std::move(pipeline_)));
     return;
   }
+  const Position::Contents begun_at = position_.contents;
   position_ = position();
+  if (!position_.streams.empty()) position_.contents = begun_at;
   auto ending = std::exchange(pipeline_, nullptr);
   {
     const nb::gil_scoped_release release;

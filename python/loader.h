@@ -108,10 +108,6 @@ class Loader {
   /// Requires, as the next: prepare().
   std::optional<std::int64_t> count_batches(const Topology& topology) const;
   void check_length() const;
-  /// Throws: InvalidArgument if the loaded state is of other contents of the shards.
-  void check_contents();
-  void look_at_contents();
-  std::string contents_to_save();
   /// With the streams of the state, or those of the options.
   pipeline::PipelineOptions options_as(const Topology& topology) const;
   pipeline::Position position() const;
@@ -136,8 +132,6 @@ class Loader {
   int saved_streams_ = 0;                ///< of the pipeline, or as the next
   int loaded_streams_ = 0;               ///< of the state that was loaded; 0: none
   pipeline::Position loaded_;            ///< that state
-  std::string loaded_contents_;          ///< likewise, of the shards, as JSON; empty: not known
-  std::string contents_;                 ///< of this loader's shards; empty: not yet looked at
   bool begun_ = false;                   ///< a batch was handed out since begin() or load()
   bool failed_ = false;                  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;

@@ -24,8 +24,9 @@ std::shared_ptr<const JoinedContents> read_contents(const io::Opener& opener,
                                                     const std::string& url,
                                                     const ShardOptions& options,
                                                     FaultLedger* ledger) {
+  StoredSize size(opener, url, options.stop);  // while the index comes
   if (auto index = find_index_of(opener, url, options.stop, ledger)) {
-    check_not_outgrown(opener, url, *index, options.stop);
+    check_size(url, *index, size.get(), IfShorter::kReadOn);
     return std::make_shared<const JoinedContents>(std::move(index), true);
   }
   ShardOptions whole = options;

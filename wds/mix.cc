@@ -260,10 +260,10 @@ std::vector<std::uint64_t> mix_draws(std::span<const double> weights, int num_st
 
 MixedStream::MixedStream(const Options& options, const StreamPosition* start,
                          const io::Opener& opener, FaultLedger& ledger, const std::stop_token& stop)
-    : end_(options.end),
-      length_(options.samples),
+    : length_(options.samples),
       shares_(shares_of(options.parts)),
-      turns_(whole_weights(weights_of(options.parts)), static_cast<std::uint64_t>(options.stream)) {
+      turns_(whole_weights(weights_of(options.parts)), static_cast<std::uint64_t>(options.stream)),
+      may_be_cut_(options.end == MixEnd::kStop && ledger.policy().on_fault == OnFault::kStop) {
   std::vector<StreamSpec> specs = specs_of(options);
   if (start != nullptr) {
     require(start->parts.size() == specs.size(), "the saved position is of another mix");
@@ -304,7 +304,7 @@ bool MixedStream::next_sample(Sample& sample, std::size_t& part) {
       ++samples_out_;
       return true;
     }
-    cut_short_ = end_ == MixEnd::kStop;
+    cut_short_ = may_be_cut_;
     if (cut_short_) return false;
     turns_.drop(part);
   }
@@ -312,14 +312,12 @@ bool MixedStream::next_sample(Sample& sample, std::size_t& part) {
 }
 
 StreamPosition MixedStream::position() const {
-  StreamPosition position{.samples_out = samples_out_, .lost_more = cut_short_};
+  StreamPosition position{.samples_out = samples_out_, .lost = {.more = cut_short_}};
   for (const SampleStream& stream : parts_) {
     position.parts.push_back(stream.position());
     const StreamPosition& part = position.parts.back();
     position.samples_in += part.samples_in;
     position.lost += part.lost;
-    position.unselected += part.unselected;
-    position.lost_more = position.lost_more || part.lost_more;
   }
   return position;
 }

@@ -32,7 +32,9 @@ namespace millrace::wds {
 
 /// What happens when a set has no sample left.
 enum class MixEnd {
-  kStop,    ///< the epoch ends: no sample is repeated, the other sets are not read to their ends
+  /// The epoch ends: no sample is repeated, the other sets are not read to their ends. Where faults
+  /// cost a set samples, those of the others take their places.
+  kStop,
   kRepeat,  ///< it starts over, drawn anew, until each set had its passes, or as `samples` says
   kDrop,    ///< the others continue, by their weights, until every set had its passes
 };
@@ -107,13 +109,13 @@ class MixedStream {
  private:
   bool next_sample(Sample& sample, std::size_t& part);
 
-  MixEnd end_;
   std::uint64_t length_;
   std::vector<double> shares_;
   MixTurns turns_;
   std::vector<SampleStream> parts_;
   std::uint64_t samples_out_ = 0;
-  bool cut_short_ = false;  ///< by kStop, because samples were lost
+  bool may_be_cut_;         ///< kStop: the policy for faults ends it, too
+  bool cut_short_ = false;  ///< by that
 };
 
 }  // namespace millrace::wds

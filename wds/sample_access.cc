@@ -45,9 +45,13 @@ std::vector<std::shared_ptr<const ShardIndex>> read_indexes(const io::Opener& op
                                                             std::span<const std::string> shards,
                                                             const ContentsOptions& options) {
   std::vector<std::shared_ptr<const ShardIndex>> found(shards.size());
+  const bool fails =
+      options.ledger == nullptr || options.ledger->policy().on_fault == OnFault::kFail;
   for_each_on_threads(shards.size(), kAtOnce, [&](std::size_t i) {
+    StoredSize size(opener, shards[i], options.scan.stop);  // while the index comes
     found[i] = index_of(opener, shards[i], options);
-    if (found[i]) check_not_outgrown(opener, shards[i], *found[i], options.scan.stop);
+    if (found[i])
+      check_size(shards[i], *found[i], size.get(), fails ? IfShorter::kFault : IfShorter::kReadOn);
   });
   return found;
 }

@@ -353,6 +353,14 @@ std::uint64_t SampleSelection::kept_in(std::uint64_t first, std::uint64_t count)
   return own.end - own.begin;
 }
 
+std::uint64_t SampleSelection::filtered_in(std::uint64_t first, std::uint64_t count) const {
+  const auto is_in = [&](const Damaged& one) {
+    return one.number >= first && one.number < first + count;
+  };
+  return count - kept_in(first, count) -
+         static_cast<std::uint64_t>(std::ranges::count_if(damaged_, is_in));
+}
+
 std::shared_ptr<const SampleSelection> SampleSelection::part(std::uint64_t first,
                                                              std::uint64_t count,
                                                              std::uint64_t begin,
@@ -367,7 +375,7 @@ std::shared_ptr<const SampleSelection> SampleSelection::part(std::uint64_t first
   for (const Damaged& one : damaged_)
     if (one.number >= first && one.number < first + count)
       parts.damaged.push_back({one.number - begin, one.fault});
-  parts.filtered = count - parts.numbers.size() - parts.damaged.size();
+  parts.filtered = filtered_in(first, count);
   return std::make_shared<const SampleSelection>(std::move(parts));
 }
 

@@ -74,6 +74,8 @@ class SampleSelection {
   const std::string& weights_sha256() const { return weights_sha256_; }
   /// How many of the set's samples [first, first + count) are kept.
   std::uint64_t kept_in(std::uint64_t first, std::uint64_t count) const;
+  /// How many of them the filter left out.
+  std::uint64_t filtered_in(std::uint64_t first, std::uint64_t count) const;
   bool has_shares() const { return !ends_.empty(); }
   /// Of these samples, as a selection of a set that begins with sample `begin`, with its own
   /// shares of `draws` draws of a pass; 0: as many as are kept. Requires: begin <= first; with

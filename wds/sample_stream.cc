@@ -55,6 +55,7 @@ struct SampleStream::State {
   bool next(SampleBlock& block);
   bool is_enough(const SampleBlock& block) const;
   bool next_sample(Sample& sample);
+  bool next_permuted_block(SampleBlock& block);
   bool next_permuted(Sample& sample);
   std::shared_ptr<const StreamTrail> take_trail() {
     std::shared_ptr<const StreamTrail> taken =
@@ -96,8 +97,7 @@ struct SampleStream::State {
   std::uint64_t samples_in = 0;
   std::uint64_t samples_out = 0;
   std::uint64_t earlier_passes = 0;  // samples of earlier passes
-  std::uint64_t lost = 0;            // samples that faults have cost,
-  bool lost_more = false;            // and an unknown number of others
+  LostSamples lost = {};             // to faults
   std::size_t barren_shards = 0;     // consecutive shards without a sample,
   std::set<std::size_t> barren;      // of drawn ones: which have none
   bool ended = false;                // no more will be read
@@ -106,7 +106,6 @@ struct SampleStream::State {
 void SampleStream::State::restore(const StreamPosition& position) {
   if (permuted) return permuted->restore(position);
   lost = position.lost;
-  lost_more = position.lost_more;
   samples_in = position.samples_in;
   samples_out = position.samples_out;
   earlier_passes = position.earlier_passes;
@@ -145,7 +144,6 @@ void SampleStream::State::mark(StreamPosition& position) const {
   position.samples_in = samples_in;
   position.earlier_passes = earlier_passes;
   position.lost = lost;
-  position.lost_more = lost_more;
   const bool one_is_open =
       spec.shuffle.open_shards <= 1 && !open.empty() && !open.front().is_done();
   position.shard = one_is_open ? open.front().shard() : next_shard;
@@ -166,7 +164,7 @@ void SampleStream::State::list_open(StreamPosition& position) const {
 // As if it had never come in: what has been read again is what the buffer holds.
 void SampleStream::State::lose(const detail::FetchedSamples::Lost& one) {
   samples_in -= one.samples;
-  lost += one.samples;
+  lost.samples += one.samples;
   if (shared.ledger.report(one.fault, one.samples) == OnFault::kStop) end_early();
 }
 
@@ -178,7 +176,7 @@ detail::ShardPiece SampleStream::State::piece_of(std::uint32_t index) {
 }
 
 bool SampleStream::State::next(SampleBlock& block) {
-  if (permuted) return permuted->next(block);
+  if (permuted) return next_permuted_block(block);
   block.samples.clear();
   block.num_bytes = 0;
   for (Sample sample; !is_enough(block) && next_sample(sample);) block.add(std::move(sample));
@@ -225,16 +223,27 @@ bool SampleStream::State::bring_back(BufferedSample& picked) {
   }
 }
 
+bool SampleStream::State::next_permuted_block(SampleBlock& block) {
+  const bool more = permuted->next(block);
+  permuted->report_damaged(permuted->position().samples_in);
+  return more;
+}
+
 // A permutation reads blocks, whose samples other sets' may come between.
 bool SampleStream::State::next_permuted(Sample& sample) {
   if (num_returned == fetched.samples.size()) {
     num_returned = 0;
     before_fetched = permuted->position();
-    if (!permuted->next(fetched)) return false;
+    if (!permuted->next(fetched)) {
+      permuted->report_damaged(permuted->position().samples_in);
+      return false;
+    }
   }
   sample = std::move(fetched.samples[num_returned]);
   ++num_returned;
-  trail->pass(position());
+  const StreamPosition now = position();
+  permuted->report_damaged(now.samples_in);
+  trail->pass(now);
   return true;
 }
 
@@ -272,6 +281,8 @@ bool SampleStream::State::is_draining() {
 // Opens shards until there are enough, or the pass has no more. Returns false at the stream's end.
 bool SampleStream::State::fill() {
   ended = gives_nothing();
+  // Then no further pass makes up for what the stream was to have.
+  if (ended && lost.samples + lost.shards > 0) lost.more = true;
   const auto most = static_cast<std::size_t>(spec.shuffle.open_shards);
   while (!ended && open.size() < most &&
          (open.empty() || spec.resampled || !shards.begins_pass(next_shard))) {
@@ -327,8 +338,7 @@ void SampleStream::State::close(std::size_t place) {
 
 void SampleStream::State::survive(std::size_t place, const Error& fault) {
   const auto then = open[place].survive(fault);
-  lost += open[place].lost().samples;
-  lost_more = lost_more || open[place].lost().more;
+  lost += open[place].lost();
   if (then == detail::PieceReader::After::kNextShard) close(place);
   if (then == detail::PieceReader::After::kEnd) end_early();
 }
@@ -336,7 +346,7 @@ void SampleStream::State::survive(std::size_t place, const Error& fault) {
 /// By the policy: what the buffer holds is still given.
 void SampleStream::State::end_early() {
   ended = true;
-  lost_more = true;
+  lost.more = true;
   open.clear();
   next_shard = detail::ShardSequence::kEnd;  // so that a restored stream ends too
 }

@@ -143,7 +143,7 @@ bool ShardReader::State::next_listed(Sample& sample) {
 void ShardReader::State::check_listed_end() {
   if (last != options.index->samples.size() || std::exchange(lost, true)) return;
   lost_samples = 0;
-  check_not_outgrown(opener, *url, *options.index, options.stop);
+  check_as_listed(opener, *url, *options.index, options.stop);
 }
 
 bool ShardReader::State::next_indexed(Sample& sample) {

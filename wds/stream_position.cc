@@ -1,5 +1,7 @@
 #include "wds/stream_position.h"
 
+#include <algorithm>
+
 namespace millrace::wds {
 namespace {
 
@@ -10,6 +12,21 @@ auto at(const SampleRefs& refs, std::size_t place) {
 }
 
 }  // namespace
+
+LostSamples LostSamples::or_later(const LostSamples& other) const {
+  return {.samples = std::max(samples, other.samples),
+          .shards = std::max(shards, other.shards),
+          .more = more || other.more,
+          .unselected = std::max(unselected, other.unselected)};
+}
+
+LostSamples& LostSamples::operator+=(const LostSamples& other) {
+  samples += other.samples;
+  shards += other.shards;
+  more = more || other.more;
+  unselected += other.unselected;
+  return *this;
+}
 
 std::size_t StreamPosition::num_buffered() const {
   std::size_t count = buffered.size();
@@ -29,14 +46,12 @@ void StreamTrail::add(std::uint32_t place, const StreamPosition& after) {
                     .samples_in = after.samples_in,
                     .earlier_passes = after.earlier_passes,
                     .lost = after.lost,
-                    .unselected = after.unselected,
                     .offset = after.offset,
                     .shard = after.shard,
                     .turn = after.turn,
                     .place = place,
                     .entered = static_cast<std::uint32_t>(entered_.size()),
-                    .open = static_cast<std::uint32_t>(open_.size()),
-                    .lost_more = after.lost_more});
+                    .open = static_cast<std::uint32_t>(open_.size())});
 }
 
 void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
@@ -58,8 +73,6 @@ void StreamTrail::advance(StreamPosition& position, std::size_t samples) const {
   position.samples_in = last.samples_in;
   position.earlier_passes = last.earlier_passes;
   position.lost = last.lost;
-  position.unselected = last.unselected;
-  position.lost_more = last.lost_more;
   position.offset = last.offset;
   position.shard = last.shard;
   position.turn = last.turn;
@@ -70,15 +83,12 @@ void StreamTrail::advance_parts(StreamPosition& position, std::size_t samples) c
   std::vector<std::size_t> taken(parts_.size());
   for (std::size_t i = 0; i < samples; ++i) ++taken[order_[i]];
   position.parts.resize(parts_.size());
+  position.samples_in = 0;
+  position.lost = {.more = position.lost.more};
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    StreamPosition& part = position.parts[i];
-    const StreamPosition before{
-        .samples_in = part.samples_in, .lost = part.lost, .unselected = part.unselected};
-    parts_[i]->advance(part, taken[i]);
-    position.samples_in += part.samples_in - before.samples_in;
-    position.lost += part.lost - before.lost;
-    position.unselected += part.unselected - before.unselected;
-    position.lost_more = position.lost_more || part.lost_more;
+    parts_[i]->advance(position.parts[i], taken[i]);
+    position.samples_in += position.parts[i].samples_in;
+    position.lost += position.parts[i].lost;
   }
   position.samples_out += samples;
 }

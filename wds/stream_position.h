@@ -15,6 +15,24 @@
 
 namespace millrace::wds {
 
+/// What faults have cost a stream.
+struct LostSamples {
+  std::uint64_t samples = 0;
+  /// Shards that were lost besides, whole or their rests, of which nobody knows how many samples
+  /// they had.
+  std::uint64_t shards = 0;
+  bool more = false;  ///< an unknown number of others is lost too: those of shards, or all behind
+  /// Of `samples`, those that a selection could not look at: they are not among those promised.
+  std::uint64_t unselected = 0;
+
+  /// Of those that were promised.
+  std::uint64_t promised() const { return samples - unselected; }
+  /// The larger of two accounts of the same stream, of which one may be older.
+  LostSamples or_later(const LostSamples& other) const;
+  LostSamples& operator+=(const LostSamples& other);
+  friend bool operator==(const LostSamples&, const LostSamples&) = default;
+};
+
 struct StreamPosition {
   struct SampleRef {
     std::uint32_t shard = 0;   ///< index into the stream's own list of shards this epoch
@@ -26,11 +44,7 @@ struct StreamPosition {
   std::uint64_t offset = 0;       ///< tar offset of the next sample's first header in it
   /// Samples of earlier passes, if an epoch makes several passes over the shards.
   std::uint64_t earlier_passes = 0;
-  /// Samples that faults have cost so far, and whether an unknown number of others is lost too.
-  std::uint64_t lost = 0;
-  bool lost_more = false;
-  /// Of those lost, samples that a selection could not look at: they are not among those promised.
-  std::uint64_t unselected = 0;
+  LostSamples lost = {};                 ///< so far
   std::vector<SampleRef> buffered = {};  ///< the shuffle buffer, in order
   /// With ShuffleOptions::open_shards > 1: the open shards and the next sample's offset in each;
   /// then `shard` is the next one to open.
@@ -70,15 +84,13 @@ class StreamTrail {
     std::uint64_t samples_out;
     std::uint64_t samples_in;
     std::uint64_t earlier_passes;
-    std::uint64_t lost;
-    std::uint64_t unselected;
+    LostSamples lost;
     std::uint64_t offset;
     std::uint32_t shard;
     std::uint32_t turn;
     std::uint32_t place;
     std::uint32_t entered;
     std::uint32_t open;
-    bool lost_more;
   };
   static constexpr std::uint32_t kNoPlace = 0xFFFF'FFFF;
   void add(std::uint32_t place, const StreamPosition& after);

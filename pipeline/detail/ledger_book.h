@@ -26,7 +26,9 @@ struct Skips {
 
 class LedgerBook {
  public:
-  LedgerBook(wds::FaultPolicy policy, Log log) : policy_(std::move(policy)), log_(std::move(log)) {
+  /// `filtered`: samples that this process counts as left out of each epoch.
+  LedgerBook(wds::FaultPolicy policy, Log log, std::uint64_t filtered)
+      : policy_(std::move(policy)), log_(std::move(log)), filtered_(filtered) {
     if (!policy_.said) policy_.said = std::make_shared<wds::SaidWarnings>();
   }
 
@@ -34,7 +36,9 @@ class LedgerBook {
   std::shared_ptr<wds::FaultLedger> of(std::uint32_t epoch) {
     MutexLock lock(mutex_);
     std::shared_ptr<wds::FaultLedger>& ledger = ledgers_[epoch];
-    if (!ledger) ledger = std::make_shared<wds::FaultLedger>(policy_, log_);
+    if (ledger) return ledger;
+    ledger = std::make_shared<wds::FaultLedger>(policy_, log_);
+    ledger->count_filtered(filtered_);
     return ledger;
   }
   /// Begins the epoch of `start` with what it had cost before. Requires: the first call.
@@ -79,6 +83,7 @@ class LedgerBook {
 
   wds::FaultPolicy policy_;
   const Log log_;
+  const std::uint64_t filtered_;
   mutable Mutex mutex_;
   Skips taken_over_ MILLRACE_GUARDED_BY(mutex_);
   Skips forgotten_ MILLRACE_GUARDED_BY(mutex_);

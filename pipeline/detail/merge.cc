@@ -108,8 +108,6 @@ Merge::Stream* Merge::find_sample() {
       const BlockRead& front = *stream.ready.front();
       if (!front.end) return &stream;
       stream.used.lost = front.lost;
-      stream.used.unselected = front.unselected;
-      stream.used.lost_more = front.lost_more;
       end_stream(stream);
       stream.ready.pop_front();
       request(stream);
@@ -156,8 +154,7 @@ void Merge::leave_block(Stream& stream) {
 void Merge::end_stream(Stream& stream) {
   stream.ended = true;
   stream.used.ended = true;
-  sums_.lost += stream.used.lost - stream.used.unselected;
-  sums_.lost_more = sums_.lost_more || stream.used.lost_more;
+  sums_.lost += stream.used.lost;
   ++num_ended_;
   if (stream.reading == epoch_) {  // ended in the start position: nothing was read
     if (is_last(epoch_)) stream.idle = true;
@@ -215,16 +212,15 @@ void Merge::end_epoch() {
   }
 }
 
-/// The fault that an epoch is whose samples are not those promised; null if they are. More may have
-/// been lost than are missing, where others took their place.
+/// The fault that an epoch is whose samples are not those promised; null if they are.
 std::exception_ptr Merge::wrong_number() const {
   if (!options_.own_samples || !sums_.is_promised || num_ended_ < streams_.size()) return nullptr;
-  const auto promised = static_cast<std::uint64_t>(*options_.own_samples);
-  const bool enough = sums_.lost_more || sums_.taken + sums_.lost >= promised;
-  if (sums_.taken <= promised && enough) return nullptr;
-  const Topology& topology = options_.split.topology;
-  return std::make_exception_ptr(wrong_samples(
-      {.epoch = epoch_, .promised = promised, .found = sums_.taken, .lost = sums_.lost}, topology));
+  const EpochSamples samples{.epoch = epoch_,
+                             .promised = static_cast<std::uint64_t>(*options_.own_samples),
+                             .found = sums_.taken,
+                             .lost = sums_.lost};
+  if (samples.add_up()) return nullptr;
+  return std::make_exception_ptr(wrong_samples(samples, options_.split.topology));
 }
 
 void Merge::fail(std::exception_ptr error) {

@@ -84,10 +84,9 @@ class Merge {
   };
   /// Samples of the epoch, those before the start position included.
   struct Sums {
-    std::uint64_t taken = 0;  ///< by slots
-    std::uint64_t lost = 0;   ///< by faults in streams that have ended, of those promised
-    bool lost_more = false;   ///< an unknown number of others is lost too
-    bool is_promised = true;  ///< they must add up to MergeOptions::own_samples
+    std::uint64_t taken = 0;     ///< by slots
+    wds::LostSamples lost = {};  ///< in streams that have ended
+    bool is_promised = true;     ///< they must add up to MergeOptions::own_samples
   };
 
   void on(const Started& started);

@@ -34,10 +34,8 @@ struct BlockRead {
   /// The block's first sample is the one `skip` samples after `start`.
   std::shared_ptr<const wds::StreamPosition> start = nullptr;
   std::uint64_t skip = 0;
-  /// At the end: what faults have cost the stream in the epoch (wds::StreamPosition).
-  std::uint64_t lost = 0;
-  std::uint64_t unselected = 0;
-  bool lost_more = false;
+  /// At the end: what faults have cost the stream in the epoch.
+  wds::LostSamples lost = {};
   /// From `start` to the block's end, if the source leaves trails.
   std::shared_ptr<const Position::Trails> trails = nullptr;
 

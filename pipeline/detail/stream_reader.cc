@@ -53,16 +53,9 @@ BlockRead StreamReader::read(const ReadRequest& request) {
   } catch (...) {
     result.error = std::current_exception();
   }
-  if (result.end && stream_) note_lost(result);
+  if (result.end && stream_) result.lost = stream_->position().lost;
   if (result.end || result.error) stream_.reset();
   return result;
-}
-
-void StreamReader::note_lost(BlockRead& end) const {
-  const wds::StreamPosition position = stream_->position();
-  end.lost = position.lost;
-  end.unselected = position.unselected;
-  end.lost_more = position.lost_more;
 }
 
 void StreamReader::open(std::uint32_t epoch) {
@@ -87,7 +80,7 @@ void StreamReader::open(std::uint32_t epoch) {
 /// Where samples of the buffer could not be read again, trails lead from what is left of it.
 void StreamReader::follow_losses() {
   wds::StreamPosition now = stream_->position();
-  if (now.lost != snapshot_->lost || now.lost_more != snapshot_->lost_more)
+  if (now.lost != snapshot_->lost)
     snapshot_ = std::make_shared<const wds::StreamPosition>(std::move(now));
 }
 

@@ -46,7 +46,6 @@ class StreamReader {
   void open(std::uint32_t epoch);
   void follow_losses();
   bool restore(wds::SampleBlock& block);
-  void note_lost(BlockRead& end) const;
   std::unique_ptr<SampleSource::Stream> open_stream(std::uint32_t epoch,
                                                     const wds::StreamPosition* start);
   void prepare_next(const wds::SampleBlock& drained);

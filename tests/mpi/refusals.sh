@@ -47,4 +47,17 @@ wait "$shell" || status=$?
 ((status == 138)) || fail "SIGUSR1: status $status"
 (($(grep -c "^millrace train: interrupted" "$folder/log") == 1)) || fail "$(cat "$folder/log")"
 [[ -e $folder/run/checkpoints/last/state.json ]] || fail "SIGUSR1: no checkpoint"
+
+# What was saved in mid-epoch goes on with as many processes as divide its streams; others are refused, and it stays as it is.
+refused_resume() {
+  local text=$1 processes=$2 output status=0
+  shift 2
+  output=$(start "$processes" "${train[@]}" --resume auto "$@" 2>&1) || status=$?
+  ((status == 2)) || fail "resumed by $processes: status $status"
+  [[ $(grep "^millrace" <<<"$output") == *"$text"* ]] || fail "resumed by $processes: $output"
+}
+state=$(sha256sum <"$folder/run/checkpoints/last/state.json")
+refused_resume "cannot be shared evenly by 3 processes" 3 --fake-data 1000000 --streams 4
+refused_resume "continues only with its own global batch" 1 --fake-data 1000000
+[[ $(sha256sum <"$folder/run/checkpoints/last/state.json") == "$state" ]] || fail "a refused resume changed the checkpoint"
 exit $failed

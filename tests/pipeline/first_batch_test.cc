@@ -27,11 +27,15 @@ constexpr std::size_t kReaders = 4;
 
 bool is_index(const std::string& url) { return url.ends_with(".index.json"); }
 
+/// What an index is answered after.
+enum class IndexesCome { kTogether, kWithTheirShards };
+
 /// Shards on a server that answers a round of requests once all of them have come: the indexes
 /// together, and then the first shard of each stream.
 class DistantShards final : public io::Opener {
  public:
-  explicit DistantShards(int last_count) {
+  explicit DistantShards(int last_count, IndexesCome come = IndexesCome::kTogether)
+      : come_with_(come) {
     const testing::TempDir folder;
     for (std::size_t i = 0; i < kShards; ++i)
       add(folder / "x.tar", i, i + 1 < kShards ? 8 : last_count);
@@ -43,7 +47,11 @@ class DistantShards final : public io::Opener {
     opened_.push_back(url);
     came_.notify_all();
     const bool index = is_index(url);
-    const auto is_whole = [&] { return count(index) >= (index ? kShards : kReaders); };
+    const bool asked_with = index && come_with_ == IndexesCome::kWithTheirShards;
+    const auto is_whole = [&] {
+      return count(index) >= (index ? kShards : kReaders) &&
+             (!asked_with || count(!index) >= kShards);
+    };
     if (!came_.wait_for(lock, std::chrono::seconds(60), is_whole)) late_.push_back(url);
     return files_.open(url, options);
   }
@@ -78,6 +86,7 @@ class DistantShards final : public io::Opener {
                       [&](const std::string& url) { return is_index(url) == indexes; }));
   }
 
+  const IndexesCome come_with_;
   std::vector<std::string> urls_;
   testing::MemoryOpener files_;
   mutable std::mutex mutex_;
@@ -118,6 +127,23 @@ TEST(FirstBatch, OfDistantShardsTakesTwoRoundsOfRequests) {
     while (pipeline.next(batch)) continue;
     EXPECT_THAT(shards->late(), IsEmpty());
   }
+}
+
+TEST(FirstBatch, WhetherIndexesAreOfTheirShardsIsAskedWithThem) {
+  const auto shards = std::make_shared<DistantShards>(8, IndexesCome::kWithTheirShards);
+  const std::vector<std::string> urls = shards->urls();
+  Pipeline pipeline = Pipeline::Builder()
+                          .shards(urls)
+                          .opener(shards)
+                          .indexed()
+                          .shuffle({.order = wds::Order::kPermutation})
+                          .field(LabelField{.classes = 10})
+                          .batch({.size = 8})
+                          .resources({.threads = 2})
+                          .build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_THAT(shards->late(), IsEmpty()) << "no round of requests is for the shards' sizes alone";
 }
 
 TEST(FirstBatch, WholeShardsAreOpenedWithTheirIndexes) {

@@ -53,6 +53,19 @@ std::vector<Pipeline> start(const PipelineOptions& whole, const Layout& layout,
   return pipelines;
 }
 
+/// Of the epoch that has ended in all of them.
+EpochSums sums_of(const std::vector<Pipeline>& pipelines, std::size_t step) {
+  EpochSums sums{.step = step};
+  for (const Pipeline& pipeline : pipelines) {
+    const auto ledger = pipeline.ledger();
+    sums.emitted += ledger->emitted();
+    sums.skipped += ledger->skipped();
+    sums.filtered += ledger->filtered();
+    sums.unknown_shards += ledger->unknown_shards();
+  }
+  return sums;
+}
+
 /// The step of all pipelines that have not ended; false if none had a batch.
 bool step(std::vector<Pipeline>& pipelines, std::vector<bool>& has_ended, History& history) {
   std::vector<std::string> all;
@@ -97,6 +110,7 @@ History run(const PipelineOptions& whole, const Layout& layout, const std::strin
     std::vector<bool> has_ended(pipelines.size());
     for (bool more = true; more;) {
       more = step(pipelines, has_ended, history);
+      if (!more) history.epochs.push_back(sums_of(pipelines, history.steps.size()));
       if (most > 0 && history.steps.size() == most) return history;
     }
   }

@@ -336,7 +336,7 @@ TEST(Merge, SamplesLostThatWereNotPromisedExcuseNoOthers) {
     Bench bench(promised);
     bench.give(0, 3);
     bench.handle(std::make_shared<BlockRead>(
-        BlockRead{.stream = 0, .end = true, .lost = 2, .unselected = unselected}));
+        BlockRead{.stream = 0, .end = true, .lost = {.samples = 2, .unselected = unselected}}));
     bench.decode_all();
     EXPECT_EQ(bench.kinds().back(), unselected < 2 ? Kind::kEpochEnd : Kind::kFault) << unselected;
   }

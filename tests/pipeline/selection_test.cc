@@ -85,6 +85,13 @@ class ChosenSet {
 
   const TempDir& folder() const { return folder_; }
 
+  /// Other bytes in a field that no filter looks at.
+  void write_anew() const {
+    std::string tar = testing::read_file(urls_[0]);
+    tar[1000] = 'y';
+    testing::write_file(urls_[0], tar);
+  }
+
   /// The sample's number becomes another, which the index's checksum contradicts.
   void flip_a_bit(int sample = 7) const {
     const std::string& url = urls_[static_cast<std::size_t>(sample / 40)];
@@ -484,6 +491,65 @@ TEST(Selection, AFileOfWeightsIsKnownByItsContentWhereverItLies) {
     EXPECT_THAT(error.message(), HasSubstr("weight: file of SHA-256 "));
   }
   EXPECT_EQ(option_differences(before, identify(builder(file).build().options())).size(), 2U);
+}
+
+/// After a batch, as it is saved.
+std::string saved_after_one(Pipeline::Builder builder) {
+  Pipeline pipeline = builder.build();
+  Batch batch;
+  EXPECT_TRUE(pipeline.next(batch));
+  return pipeline.position_to_save().to_json();
+}
+
+/// What a pipeline says that is to continue at `saved`; empty: it does.
+std::string resume_refusal(Pipeline::Builder builder, const std::string& saved) {
+  try {
+    builder.resume(Position::from_json(saved)).build();
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    return error.message();
+  }
+}
+
+TEST(Selection, APositionOfAnotherSetOrOrderIsRefusedWithWhatDiffers) {
+  const ChosenSet set;
+  const wds::ShuffleOptions chosen{.where = "json.n < 100"};
+  const std::string saved = saved_after_one(set.builder(chosen));
+  EXPECT_EQ(resume_refusal(set.builder(chosen), saved), "");
+  EXPECT_THAT(resume_refusal(set.builder({.where = "json.n < 99"}), saved),
+              HasSubstr("where: json.n < 100 saved, json.n < 99 given"));
+  EXPECT_THAT(resume_refusal(set.builder({}), saved),
+              HasSubstr("where: json.n < 100 saved, none given"));
+  Pipeline::Builder other = set.builder(chosen);
+  other.options().shuffle.seed = 4;
+  EXPECT_THAT(resume_refusal(other, saved), HasSubstr("shuffle-seed: 3 saved, 4 given"));
+  EXPECT_THAT(resume_refusal(set.builder({}).shuffle({.seed = 3}), saved),
+              HasSubstr("order: permutation saved, millrace given"));
+  other = set.builder(chosen);
+  other.options().shards.pop_back();
+  EXPECT_THAT(resume_refusal(other, saved), HasSubstr("shards: 3 (names "));
+}
+
+TEST(Selection, APositionOfOtherContentsIsRefusedIfItIsKnownThatTheyAreOthers) {
+  const ChosenSet set;
+  const wds::ShuffleOptions chosen{.where = "json.n < 100"};
+  const std::string saved = saved_after_one(set.builder(chosen));
+  Position unknown = Position::from_json(saved);
+  EXPECT_TRUE(unknown.contents.is_known());
+  EXPECT_FALSE(unknown.contents.indexes.empty());
+  unknown.contents = {};
+  set.write_anew();
+  EXPECT_THAT(resume_refusal(set.builder(chosen), saved), HasSubstr("other contents"));
+  EXPECT_EQ(resume_refusal(set.builder(chosen), unknown.to_json()), "");
+
+  set.flip_a_bit();
+  const auto skipping = [&] {
+    return set.builder(chosen).faults({.on_fault = wds::OnFault::kSkip});
+  };
+  Pipeline pipeline = skipping().build();
+  for (Batch batch; pipeline.ledger()->skipped() == 0;) ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_FALSE(pipeline.position_to_save().contents.is_known()) << "the shard may be mended";
 }
 
 TEST(Selection, ASetWithoutASampleIsRefusedBeforeItIsRead) {

@@ -254,5 +254,55 @@ TEST_F(NothingLost, AShardThatGrewIsNotReadByItsOldIndex) {
   }
 }
 
+TEST_F(NothingLost, WhatIsListedByTheIndexOfAnotherShardIsAFault) {
+  const auto write = [&](int samples, std::size_t bytes) {
+    TarBuilder tar;
+    for (int i = 0; i < samples; ++i)
+      tar.file(std::to_string(i) + ".cls", "1")
+          .file(std::to_string(i) + ".txt", std::string(bytes, 'x'));
+    write_file(dir_ / "s.tar", tar.end().bytes());
+    return tar.size();
+  };
+  const std::size_t indexed = write(6, 512);  // 6 x 2,048 bytes, and the end
+  ASSERT_EQ(run({"index", "s.tar"}).status, 0);
+  std::vector<std::string> urls = {"s.tar"};
+  std::optional<Nginx> nginx;
+  if (!Nginx::missing()) urls.push_back(nginx.emplace(dir_.path()).url("s.tar"));
+  for (const std::string& url : urls) {
+    ASSERT_EQ(write(2, 5'000), indexed) << "as long, with other samples in other places";
+    for (const char* order : {"millrace", "webdataset"}) {
+      const auto listed = run({"order", url, "--order", order});
+      EXPECT_EQ(listed.status, 1) << url << order << listed.out;
+      EXPECT_THAT(listed.err, AllOf(HasSubstr("s.tar.index.json"), HasSubstr("no member at byte")));
+    }
+    ASSERT_LT(write(1, 512), indexed);
+    for (const char* order : {"millrace", "webdataset", "permutation"}) {
+      const auto listed = run({"order", url, "--order", order});
+      EXPECT_EQ(listed.status, 1) << url << order << listed.out;
+      EXPECT_THAT(listed.err, AllOf(HasSubstr("s.tar.index.json"), HasSubstr("fewer than the")));
+    }
+  }
+}
+
+TEST_F(NothingLost, ClassesAreNotCountedByAnIndexThatTheShardOutgrew) {
+  TarBuilder tar;
+  const std::string picture = "P6\n32 32\n255\n" + std::string(std::size_t{3} * 32 * 32, 'x');
+  tar.file("a.cls", "0").file("a.ppm", picture);
+  std::string longer = tar.bytes();
+  write_file(dir_ / "s.tar", tar.end(512).bytes());
+  ASSERT_EQ(run({"index", "s.tar"}).status, 0);
+  longer += TarBuilder().file("b.cls", "6").file("b.ppm", picture).end().bytes();
+  write_file(dir_ / "s.tar", longer);
+  std::vector<std::string> urls = {"s.tar"};
+  std::optional<Nginx> nginx;
+  if (!Nginx::missing()) urls.push_back(nginx.emplace(dir_.path()).url("s.tar"));
+  for (const std::string& url : urls) {
+    const auto trained = run({"train", url, "--model", "lenet", "--size", "32", "--batch-size", "1",
+                              "--epochs", "1", "--run-dir", "none"});
+    EXPECT_THAT(trained.err, HasSubstr("7 classes")) << url;
+    EXPECT_EQ(trained.status, 0) << trained.err;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -365,6 +365,37 @@ TEST_F(TrainRuns, ACheckpointsClaimsAreCheckedBeforeMemoryIsTaken) {
   EXPECT_THAT(resumed.err, HasSubstr("state.json: epoch"));
 }
 
+TEST_F(TrainRuns, ARefusedResumeHasTheStatusOfItsReason) {
+  train_whole(dir_ / "run");
+  const std::string last = dir_ / "run/checkpoints/last";
+  struct Refusal {
+    std::vector<std::string> words;
+    int status;
+    std::string said;
+  };
+  const auto expect = [&](const Refusal& refusal) {
+    std::vector<std::string> words = {"--epochs", "2"};
+    words.insert(words.end(), refusal.words.begin(), refusal.words.end());
+    const ProcessResult result = train(words);
+    EXPECT_EQ(result.status, refusal.status) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(refusal.said));
+  };
+  const std::vector<std::string> here = {"--run-dir", dir_ / "run", "--resume", "auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), here.begin(), here.end());
+    return more;
+  };
+  expect({with({"--train", dir_ / "set-000000.tar"}), 2, "is in one list only"});
+  expect({{"--run-dir", "none", "--resume", dir_ / "nowhere"}, 2, "no checkpoint at"});
+  const std::string weights = read_file(last + "/model.safetensors");
+  write_file(last + "/model.safetensors", weights.substr(0, weights.size() / 2));
+  expect({{"--run-dir", "none", "--resume", last}, 1, "model.safetensors"});
+  for (const auto& one : fs::directory_iterator(dir_ / "run/checkpoints"))
+    if (one.is_directory()) write_file(one.path().string() + "/manifest.json", "{}");
+  expect({{"--run-dir", "none", "--resume", last}, 1, "manifest"});
+  expect({here, 2, "no run can be continued from what is in"});
+}
+
 TEST_F(TrainRuns, KilledAtAnyRenameTheResumedRunEndsWithLast) {
   const auto run = [&](const std::string& folder, const std::vector<std::string>& more,
                        const ProcessOptions& options = {}) {

@@ -136,6 +136,29 @@ TEST(SampleAccess, AShardThatOutgrewItsIndexIsAFault) {
   EXPECT_EQ(code([&] { joins.contents(opener, shards[0], {}, nullptr); }), ErrorCode::kCorrupt);
 }
 
+TEST(SampleAccess, AShardThatIsShorterThanItsIndexIsAFaultOrLeftToWhoeverReadsIt) {
+  const TempDir dir;
+  const io::UrlOpener opener;
+  const Strings shards = {dir / "a.tar"};
+  const std::string tar = TarBuilder().file("a.txt", "1").file("b.txt", "2").end().bytes();
+  testing::write_file(shards[0], tar);
+  write_index(build_index(opener, shards[0]), index_url(shards[0]));
+  testing::write_file(shards[0], tar.substr(0, 1536));
+  const auto find = [&](OnFault on_fault) {
+    FaultLedger ledger({.on_fault = on_fault});
+    return find_contents(opener, shards, {.ledger = &ledger})->count;
+  };
+  try {
+    find(OnFault::kFail);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    EXPECT_EQ(error.where().url, shards[0]);
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("a.tar.index.json"));
+  }
+  EXPECT_EQ(find(OnFault::kSkip), 2U) << "of which one is lost when it is read";
+}
+
 TEST(SampleAccess, ADamagedIndexIsSaidOrAFaultAndOneThatCannotBeReachedIsAFault) {
   AccessSet set(2);
   std::string& index = set.opener.files[index_url("1.tar")];

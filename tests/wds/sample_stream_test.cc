@@ -532,7 +532,7 @@ TEST(SampleStream, ContinuesAtAnySampleWhateverIsDamaged) {
                   Strings(whole.begin() + static_cast<std::ptrdiff_t>(given), whole.end()))
             << at << " " << given << (indexed ? " indexed" : "");
         if (!indexed) continue;
-        EXPECT_EQ(stream.position().lost + whole.size(), set.num_samples) << at;
+        EXPECT_EQ(stream.position().lost.samples + whole.size(), set.num_samples) << at;
       }
     }
   }
@@ -571,7 +571,7 @@ TEST(SampleStream, WhatABufferHeldAndIsGoneIsFollowedByThePolicy) {
   SampleStream stream(later.spec, later.position, later.set.opener, skip);
   const std::uint64_t lost = skip.skipped();
   EXPECT_GE(lost, 2U);
-  EXPECT_EQ(stream.position().lost, lost);
+  EXPECT_EQ(stream.position().lost.samples, lost);
   EXPECT_EQ(stream.position().buffered.size() + lost, later.position.buffered.size());
   const StreamPosition behind = stream.position();
   const Strings keys = drain(stream);
@@ -591,11 +591,11 @@ TEST(SampleStream, AShardThatIsGoneCostsWhatTheBufferHeldOfIt) {
   EXPECT_EQ(skip.skipped(), later.held.size());
   EXPECT_EQ(skip.entries().size(), 1U) << "one fault, not one a sample";
   const std::size_t given = drain(stream).size();
-  EXPECT_EQ(given + stream.position().lost, later.rest.size());
+  EXPECT_EQ(given + stream.position().lost.samples, later.rest.size());
   FaultLedger stop({.on_fault = OnFault::kStop});
   SampleStream stopped(later.spec, later.position, later.set.opener, stop);
   EXPECT_EQ(drain(stopped).size() + later.held.size(), later.position.buffered.size());
-  EXPECT_TRUE(stopped.position().lost_more);
+  EXPECT_TRUE(stopped.position().lost.more);
 }
 
 TEST(SampleStream, BlocksHoldAtMost64Samples) {

@@ -177,7 +177,7 @@ TEST(SetAside, WhatCannotBeReadAgainObeysThePolicy) {
     const std::size_t given = rest();
     EXPECT_LT(given, 45U);
     EXPECT_EQ(given + ledger.skipped(), 45U);
-    EXPECT_EQ(stream.position().lost, 45U - given);
+    EXPECT_EQ(stream.position().lost.samples, 45U - given);
     EXPECT_EQ(stream.take_trail(), nullptr) << "which no position could follow";
   }
 }

@@ -87,23 +87,18 @@ std::span<const OrderedSlot> EpochOrder::next() {
 /// streams need not have ended.
 void EpochOrder::check_number() {
   pipeline::EpochSamples samples{.epoch = place_.epoch};
-  bool lost_more = false;
   for (Process& process : processes_) {
     for (Stream& stream : process.streams) {
       if (stream.ready == 0 && !stream.ended) refill();
       if (!stream.ended && options_.batch.uneven == pipeline::Uneven::kDrop) return;
-      const wds::StreamPosition end = stream.samples->position();
       samples.found += stream.found;
-      samples.lost += end.lost - end.unselected;
-      lost_more = lost_more || end.lost_more;
+      samples.lost += stream.samples->position().lost;
     }
   }
   const auto promised = promised_samples();
   if (!promised) return;
   samples.promised = static_cast<std::uint64_t>(*promised);
-  const bool enough = lost_more || samples.found + samples.lost >= samples.promised;
-  if (samples.found > samples.promised || !enough)
-    throw pipeline::wrong_samples(samples, options_.split.topology);
+  if (!samples.add_up()) throw pipeline::wrong_samples(samples, options_.split.topology);
 }
 
 /// Of the processes whose streams are read.

@@ -95,11 +95,13 @@ std::optional<Labels> labels_in(const wds::ShardIndex& index, const std::string&
 std::optional<Labels> index_labels(const ClassCountInput& input, const std::string& url,
                                    const LabelTexts& texts) {
   try {
+    wds::StoredSize size(input.opener, url, input.stop);  // while the index comes
     const auto index = wds::find_index(input.opener, url, input.stop);
-    const bool is_usable = index && !wds::outgrows_index(url, *index);
-    return is_usable ? labels_in(*index, url, texts) : std::nullopt;
+    if (!index) return {};
+    wds::check_size(url, *index, size.get());
+    return labels_in(*index, url, texts);
   } catch (const Error& error) {
-    // A damaged index is ignored; the shard itself is read.
+    // An index that is damaged, or of another shard, is ignored; the shard itself is read.
     if (error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated) return {};
     throw;
   }

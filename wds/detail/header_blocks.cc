@@ -135,6 +135,10 @@ std::string_view until_nul(std::string_view field) { return field.substr(0, fiel
 
 }  // namespace
 
+bool has_header_checksum(std::span<const std::byte> block) {
+  return block.size() == kBlockBytes && checksum_is_right(text_of(block));
+}
+
 std::optional<PlainHeader> parse_plain_header(std::span<const std::byte> bytes) {
   const std::string_view block = text_of(bytes);
   const bool posix = block.substr(257, 8) == std::string_view("ustar\00000", 8);

@@ -33,6 +33,9 @@ struct PlainHeader {
 /// then.
 std::optional<PlainHeader> parse_plain_header(std::span<const std::byte> block);
 
+/// Whether a block is a header, or part of one, by its checksum.
+bool has_header_checksum(std::span<const std::byte> block);
+
 /// Facts from the header region of one member.
 struct HeaderFacts {
   char type = '0';      ///< the member's own type flag

@@ -47,9 +47,7 @@ PermutedReader::PermutedReader(const StreamSpec& spec, const io::Opener& opener,
       skipped_(spec.range.skip),
       copies_(static_cast<std::uint64_t>(spec.shuffle.copies)),
       selection_(spec.found.selection),
-      order_(samples_of(spec), key_) {
-  if (selection_ && spec.stream == 0) ledger_.count_filtered(selection_->filtered());
-}
+      order_(samples_of(spec), key_) {}
 
 std::uint64_t PermutedReader::place_of(std::uint64_t drawn) const {
   if (!selection_) return skipped_ + drawn;
@@ -59,25 +57,25 @@ std::uint64_t PermutedReader::place_of(std::uint64_t drawn) const {
 void PermutedReader::restore(const StreamPosition& position) {
   taken_ = position.samples_in;
   given_ = position.samples_out;
-  lost_more_ = position.lost_more;
+  lost_more_ = position.lost.more;
   reported_ = damaged_at(taken_);
 }
 
 StreamPosition PermutedReader::position() const { return position_at(taken_); }
 
-// Of the selection's damaged samples it has as many as restore() takes for reported, however far
-// next() has read ahead.
+// Of the selection's damaged samples it has as many as report_damaged() and restore() take for
+// reported, however far next() has read ahead.
 StreamPosition PermutedReader::position_at(std::uint64_t taken) const {
   const std::uint64_t unselected = damaged_at(taken);
   return {.samples_out = given_,
           .samples_in = taken,
-          .lost = taken - given_ + unselected,
-          .lost_more = lost_more_,
-          .unselected = unselected};
+          .lost = {.samples = taken - given_ + unselected,
+                   .more = lost_more_ || gives_nothing(),
+                   .unselected = unselected}};
 }
 
 bool PermutedReader::has_more() const {
-  if (ended_ || order_.size() == 0 || barren_ > cycle_) return false;
+  if (ended_ || order_.size() == 0 || gives_nothing()) return false;
   return taken_ < end_ && (most_ == 0 || given_ < most_);
 }
 
@@ -123,15 +121,14 @@ std::uint64_t PermutedReader::damaged_at(std::uint64_t taken) const {
   return taken >= share ? own : own * taken / share;
 }
 
-void PermutedReader::report_damaged() {
-  for (const std::uint64_t due = damaged_at(taken_); reported_ < due; ++reported_)
+void PermutedReader::report_damaged(std::uint64_t taken) {
+  for (const std::uint64_t due = damaged_at(taken); reported_ < due; ++reported_)
     ledger_.report(selection_->damaged()[first_ + reported_ * step_].fault);
 }
 
 bool PermutedReader::next(SampleBlock& block) {
   block.samples.clear();
   block.num_bytes = 0;
-  report_damaged();
   while (block.samples.empty() && has_more()) {
     const std::vector<std::uint64_t> numbers = next_numbers();
     std::vector<std::optional<Sample>> found(numbers.size());

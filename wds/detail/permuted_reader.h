@@ -20,8 +20,10 @@ class PermutedReader {
   /// `opener` and `ledger` are borrowed. Requires: spec.found.contents.
   PermutedReader(const StreamSpec& spec, const io::Opener& opener, FaultLedger& ledger);
 
-  /// As SampleStream::next().
+  /// As SampleStream::next(). The selection's damaged samples are left to report_damaged().
   bool next(SampleBlock& block);
+  /// Tells the ledger of those that come with the stream's first `taken` numbers, once each.
+  void report_damaged(std::uint64_t taken);
   /// Goes on after `taken` numbers, of which `given` samples came out.
   void restore(const StreamPosition& position);
   StreamPosition position() const;
@@ -30,10 +32,11 @@ class PermutedReader {
   std::vector<std::uint64_t> next_numbers();
   std::uint64_t place_of(std::uint64_t drawn) const;
   bool has_more() const;
+  /// Whether all of its samples were lost, one after the other: further passes give no more.
+  bool gives_nothing() const { return barren_ > cycle_; }
   void add(std::vector<std::optional<Sample>>& found, SampleBlock& block);
   std::uint64_t damaged_at(std::uint64_t taken) const;
   StreamPosition position_at(std::uint64_t taken) const;
-  void report_damaged();
 
   SampleAccess access_;
   FaultLedger& ledger_;

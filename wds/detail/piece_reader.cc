@@ -152,7 +152,7 @@ OnFault PieceReader::report(const Error& fault, bool goes_on) {
     return shared_->ledger.report(fault, lost_.samples);
   }
   const auto samples = lost_samples(fault);
-  lost_ = {.samples = samples.value_or(0), .more = !samples};
+  lost_ = {.samples = samples.value_or(0), .shards = samples ? 0U : 1U, .more = !samples};
   return shared_->ledger.report_shard(fault, samples);
 }
 
@@ -171,9 +171,24 @@ std::optional<std::uint64_t> PieceReader::lost_samples(const Error& fault) const
   const bool unread_rest = !index_ && piece_.scan && piece_.scan->damage;
   const auto all = unread_rest ? listed_samples() : all_samples(fault);
   if (index_ || !all) return all;
-  if (start_offset_ > 0 && !piece_.cut()) return {};  // what was read before was not counted
-  const std::uint64_t done = number_ - std::min(number_, piece_.first);
+  const auto before = samples_before();
+  if (!before) return {};
+  const std::uint64_t done = *before + number_ - std::min(number_, piece_.first);
   return *all - std::min(*all, done);
+}
+
+// What an earlier reader of a whole shard has read was not counted; an index beside it, which it is
+// not read by, may say.
+std::optional<std::uint64_t> PieceReader::samples_before() const {
+  if (start_offset_ == 0 || piece_.cut()) return 0;
+  try {
+    const auto index = find_index(shared_->opener, piece_.url, shared_->spec.shard.stop, nullptr,
+                                  IndexParts::kSamples);
+    if (index) return index->sample_at(start_offset_);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+  }
+  return {};
 }
 
 // A scan does not know what lies behind damage; a manifest may.

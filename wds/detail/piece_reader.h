@@ -28,11 +28,6 @@ class PieceReader {
     FaultLedger& ledger;
   };
   enum class After { kGoOn, kNextShard, kEnd };
-  /// What a fault has cost: so many samples, and `more` if an unknown number is lost too.
-  struct Lost {
-    std::uint64_t samples = 0;
-    bool more = false;
-  };
 
   /// The index that the piece is read by, as the ledger's policy says; null: by none. Throws: as
   /// usable_index().
@@ -47,7 +42,7 @@ class PieceReader {
   /// Reports what next() has thrown. Throws: it, or Exhausted, by the policy.
   After survive(const Error& fault);
   /// By the fault that the last survive() was given; one of another piece is that piece's.
-  const Lost& lost() const { return lost_; }
+  const LostSamples& lost() const { return lost_; }
   /// Whether next() will return false, or find a fault of the shard's end.
   bool is_done() const;
   /// Tells the ledger of the shard's oddities.
@@ -79,6 +74,7 @@ class PieceReader {
   bool is_own(const Error& fault) const;
   OnFault report(const Error& fault, bool goes_on);
   std::optional<std::uint64_t> lost_samples(const Error& fault) const;
+  std::optional<std::uint64_t> samples_before() const;
   std::optional<std::uint64_t> listed_samples() const;
   std::optional<std::uint64_t> all_samples(const Error& fault) const;
 
@@ -95,7 +91,7 @@ class PieceReader {
   bool join_failed_ = false;     // the last fault is a joined shard's
   std::uint64_t refetched_ = 0;  // of its samples; reported to the ledger
   std::uint64_t number_ = 0;     // samples of the shard before the reader's position
-  Lost lost_ = {};
+  LostSamples lost_ = {};
   bool gave_ = false;
 };
 
