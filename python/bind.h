@@ -7,6 +7,8 @@ namespace millrace::python {
 
 /// Exceptions of millrace as those of millrace/errors.py.
 void bind_errors();
+/// What the package itself checks arguments by.
+void bind_arguments(nanobind::module_& module);
 void bind_transforms(nanobind::module_& module);
 /// Requires: bind_transforms().
 void bind_fields(nanobind::module_& module);

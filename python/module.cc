@@ -11,6 +11,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(std::getenv("MILLRACE_LEAK_WARNINGS") != nullptr);
   module.doc() = "The C++ part of millrace: options, and the loader of batches.";
   millrace::python::bind_errors();
+  millrace::python::bind_arguments(module);
   millrace::python::bind_transforms(module);
   millrace::python::bind_fields(module);
   millrace::python::bind_options(module);

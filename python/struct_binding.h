@@ -6,6 +6,8 @@
 //   bind_struct<decode::Limits, 0>(module, "Limits", "Upper bounds for ...", {},
 //                                  member("max_pixels", &decode::Limits::max_pixels, "..."), ...);
 //
+// An argument that there is not is answered by the nearest name; nanobind would list all of them.
+//
 // Threads: as a value; the GIL is held.
 #pragma once
 
@@ -22,8 +24,10 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "io/base/words.h"
+#include "python/arguments.h"
 #include "python/literal.h"
 
 namespace millrace::python {
@@ -114,26 +118,45 @@ void add_members(nb::class_<T>& bound, const char* name, const T& usual,
 
 }  // namespace detail
 
+namespace detail {
+
+/// `make` makes a T of its arguments, whose types and defaults it knows.
+template <typename T>
+void add_init(nb::class_<T>& bound, const char* name, const std::vector<std::string>& names,
+              const nb::object& make) {
+  bound.def(
+      "__init__",
+      [name, names, make](T* self, const nb::args& by_place, const nb::kwargs& by_name) {
+        check_names(name, by_name, names);
+        new (self) T(nb::cast<const T&>(make(*by_place, **by_name)));
+      },
+      nb::sig(init_signature(make).c_str()));
+}
+
+}  // namespace detail
+
 /// The first `kPositional` arguments may also be given by their place. `usual` has the defaults.
 template <typename T, std::size_t kPositional, typename... Members>
 nb::class_<T> bind_struct(nb::module_& module, const char* name, const char* doc, const T& usual,
                           Members... members) {
   nb::class_<T> bound(module, name, doc);
-  const auto init = [usual, members...](T* self, typename Members::Value... values) {
-    new (self) T(usual);
-    (members.set(*self, std::move(values)), ...);
+  const auto make = [usual, members...](typename Members::Value... values) {
+    T made(usual);
+    (members.set(made, std::move(values)), ...);
+    return made;
   };
   const auto arguments = std::make_tuple((nb::arg(members.name) = members.get(usual))...);
-  const auto define = [&]<std::size_t... First, std::size_t... Rest>(std::index_sequence<First...>,
-                                                                     std::index_sequence<Rest...>) {
+  const auto typed = [&]<std::size_t... First, std::size_t... Rest>(std::index_sequence<First...>,
+                                                                    std::index_sequence<Rest...>) {
     if constexpr (sizeof...(Rest) == 0)
-      bound.def("__init__", init, std::get<First>(arguments)...);
+      return nb::cpp_function(make, nb::name(name), std::get<First>(arguments)...);
     else
-      bound.def("__init__", init, std::get<First>(arguments)..., nb::kw_only(),
-                std::get<kPositional + Rest>(arguments)...);
+      return nb::cpp_function(make, nb::name(name), std::get<First>(arguments)..., nb::kw_only(),
+                              std::get<kPositional + Rest>(arguments)...);
   };
-  define(std::make_index_sequence<kPositional>(),
-         std::make_index_sequence<sizeof...(Members) - kPositional>());
+  detail::add_init(bound, name, {members.name...},
+                   typed(std::make_index_sequence<kPositional>(),
+                         std::make_index_sequence<sizeof...(Members) - kPositional>()));
   detail::add_members(bound, name, usual, members...);
   return bound;
 }
@@ -145,20 +168,21 @@ nb::class_<T> bind_list_struct(nb::module_& module, const char* name, const char
                                const char* items, List list, Members... members) {
   nb::class_<T> bound(module, name, doc);
   const T usual{};
-  bound.def(
-      "__init__",
-      [usual, name, list, members...](T* self, const nb::args& first,
-                                      typename Members::Value... values) {
-        typename List::Value given;
-        if (!nb::try_cast(first, given))
-          throw nb::type_error((std::string(name) + "() takes " + list.name + " without a name, " +
-                                "and all else by name")
-                                   .c_str());
-        new (self) T(usual);
-        list.set(*self, std::move(given));
-        (members.set(*self, std::move(values)), ...);
-      },
-      nb::arg(items), (nb::arg(members.name) = members.get(usual))...);
+  const auto make = [usual, name, list, members...](const nb::args& first,
+                                                    typename Members::Value... values) {
+    typename List::Value given;
+    if (!nb::try_cast(first, given))
+      throw nb::type_error(
+          (std::string(name) + "() takes " + list.name + " without a name, and all else by name")
+              .c_str());
+    T made(usual);
+    list.set(made, std::move(given));
+    (members.set(made, std::move(values)), ...);
+    return made;
+  };
+  detail::add_init(bound, name, {members.name...},
+                   nb::cpp_function(make, nb::name(name), nb::arg(items),
+                                    (nb::arg(members.name) = members.get(usual))...));
   detail::add_members(bound, name, usual, list, members...);
   return bound;
 }

@@ -18,6 +18,7 @@
 #include "io/base/error.h"
 #include "io/component/component_json.h"
 #include "io/component/component_text.h"
+#include "python/arguments.h"
 #include "python/bind.h"
 #include "python/struct_binding.h"
 #include "python/transform_class.h"
@@ -147,11 +148,7 @@ void check_arguments(const StructType& type, const nb::args& by_place, const nb:
                              .c_str());
   std::vector<std::string> names;
   for (const Field& field : fields) names.emplace_back(field.name);
-  for (const auto& [name, value] : by_name) {
-    const auto given = nb::cast<std::string>(name);
-    if (std::ranges::find(names, given) == names.end())
-      throw nb::type_error((python + "() has no '" + given + "'" + or_names(given, names)).c_str());
-  }
+  check_names(python, by_name, names);
 }
 
 decode::Transform transform_of(const decode::TransformTable& table, const Component& usual,

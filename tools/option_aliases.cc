@@ -18,6 +18,7 @@ constexpr OptionAlias kAliases[] = {
     {"base-lr", "optimizer.lr"},
     {"lr-scheduler", "schedule"},
     {"scheduler", "schedule"},
+    {"sched", "schedule"},
     {"batch", "batch-size"},
     {"bs", "batch-size"},
     {"train-batch-size", "batch-size"},
@@ -44,19 +45,38 @@ constexpr OptionAlias kAliases[] = {
     {"peer-timeout", "heartbeat-timeout"},
     {"device", "accelerator"},
     {"dtype", "precision"},
+    {"amp-dtype", "precision"},
+    {"amp", "precision", {}, "bf16"},
     {"optim", "optimizer"},
     {"opt", "optimizer"},
+    {"opt-betas", "optimizer.betas"},
     {"wd", "optimizer.weight-decay"},
     {"accumulate-grad-batches", "accumulate"},
     {"gradient-accumulation-steps", "accumulate"},
+    {"grad-accum-steps", "accumulate"},
     {"gradient-clip-val", "clip-norm"},
     {"max-grad-norm", "clip-norm"},
+    {"clip-grad-norm", "clip-norm"},
+    {"clip-grad", "clip-norm"},
     {"ema-decay", "ema"},
+    {"model-ema-decay", "ema"},
+    {"use-deterministic-algorithms", "deterministic"},
+    {"mixup-alpha", "mixup"},
+    {"cutmix-alpha", "cutmix"},
+    {"smoothing", "task.label-smoothing"},
+    {"bce-loss", "task.loss", {}, "bce"},
+    {"bce-target-thresh", "task.threshold"},
     {"arch", "model"},
+    {"drop", "model.dropout"},
+    {"drop-path", "model.stochastic-depth"},
     {"num-classes", "classes"},
     {"image-size", "size"},
     {"img-size", "size"},
     {"resolution", "size"},
+    {"train-crop-size", "size"},
+    {"val-crop-size", "val-size"},
+    {"val-resize-size", "eval-resize"},
+    {"in-chans", "channels"},
     {"random-seed", "seed"},
     {"manual-seed", "seed"},
     {"train-data", "train"},
@@ -68,17 +88,22 @@ constexpr OptionAlias kAliases[] = {
     {"shuffle-buffer", "order.buffer"},
     {"buffer-size", "order.buffer"},
     {"shuffle-initial", "order.initial"},
+    {"ra-reps", "order.copies"},
+    {"aug-repeats", "order.copies"},
     {"max-faults", "on-fault.max"},
     {"world-size", "processes"},
     {"world", "processes"},
     {"rank", "process"},
     {"log-every-n-steps", "log-steps"},
     {"print-freq", "log-steps"},
+    {"log-interval", "log-steps"},
     {"num-sanity-val-steps", "sanity-val-steps"},
     {"default-root-dir", "run-dir"},
     {"output-dir", "run-dir"},
     {"log-dir", "run-dir"},
+    {"output", "run-dir"},
     {"weights", "init"},
+    {"initial-checkpoint", "init"},
     {"ckpt-path", "resume"},
     {"ckpt-path", "checkpoint"},
     {"ckpt", "checkpoint"},
@@ -89,23 +114,138 @@ constexpr OptionAlias kAliases[] = {
     {"out", "output"},
     {"most-pictures", "max-pictures"},
     {"epsilon", "optimizer.eps"},
+    {"opt-eps", "optimizer.eps"},
     {"no-decay-norms-biases",
      "optimizer.groups",
      {},
      "[group(parameters=norms-biases, rate=1, weight_decay=0)]",
      "none"},
     {"schedule-unit", "schedule.by"},
+    {"sched-on-updates", "schedule.by", {}, "step"},
     {"step-epochs", "schedule.every"},
     {"step-size", "schedule.every"},
+    {"lr-step-size", "schedule.every"},
+    {"decay-epochs", "schedule.every"},
+    {"lr-gamma", "schedule.gamma"},
+    {"decay-rate", "schedule.gamma"},
     {"min-lr", "schedule.to"},
     {"eta-min", "schedule.to"},
+    {"lr-min", "schedule.to"},
     {"warmup-epochs", "schedule.warmup", "ep", {}, "0"},
     {"warmup-steps", "schedule.warmup", "steps", {}, "0"},
+    {"lr-warmup-epochs", "schedule.warmup", "ep", {}, "0"},
+    {"lr-warmup-decay", "schedule.warmup-start"},
 };
 
 constexpr GoneOption kGone[] = {
     {"reduce-precision", "--allreduce tree-bf16 sends gradients in bf16"},
     {"divisor", "--schedule 'step(30, gamma=0.2)' has the factor, 1 / divisor, as gamma"},
+};
+
+constexpr std::string_view kPolicies =
+    "a policy is one of the transforms, autoaugment, randaugment, trivialaugment or augmix: "
+    "--augment 'rrc(224), hflip, randaugment(2, 9)'";
+constexpr std::string_view kErasing =
+    "erase(p) is one of the transforms: --augment 'rrc(224), hflip, erase(0.1)'";
+constexpr std::string_view kFlips = "flips are transforms: --augment 'rrc(224), hflip, vflip(0.1)'";
+constexpr std::string_view kWindows =
+    "a parameter of the random window: --augment 'rrc(224, area=0.08..1, ratio=0.75..1.33)'";
+constexpr std::string_view kAlwaysMixed =
+    "every batch is mixed; with --mixup and --cutmix each has one of the two, by the same odds";
+constexpr std::string_view kGroups =
+    "parameters with other values are a group of the rule's: --optimizer.groups "
+    "'[group(norms-biases, weight_decay=0)]'";
+constexpr std::string_view kEma =
+    "--ema X averages the weights after each step, by this decay; torchvision's 0.99998 of 600 "
+    "epochs in steps of 1,024 samples is 0.999966 here";
+constexpr std::string_view kOwnStatistics =
+    "batch norm's statistics are each device's own; a larger --batch-size steadies them";
+constexpr std::string_view kLayouts = "layouts and kernels follow from the processor (--dump-plan)";
+constexpr std::string_view kProcesses =
+    "mpirun or srun starts the processes: mpirun -n 4 millrace train ...";
+constexpr std::string_view kEvaluations =
+    "an evaluation follows each epoch; --epoch-samples N makes epochs shorter or longer";
+constexpr std::string_view kRunDir =
+    "--run-dir DIR has metrics.csv, TensorBoard's events and a page, report.html";
+constexpr std::string_view kShards =
+    "--train SPEC and --val SPEC are the shards, which millrace create makes of folders";
+
+constexpr ForeignOption kForeign[] = {
+    {"auto-augment", "augment", kPolicies},
+    {"aa", "augment", kPolicies},
+    {"ra-magnitude", "augment",
+     "a parameter of randaugment: --augment 'rrc(224), randaugment(2, 9)'"},
+    {"augmix-severity", "augment", "a parameter of augmix: --augment 'rrc(224), augmix(3)'"},
+    {"random-erase", "augment", kErasing},
+    {"reprob", "augment", kErasing},
+    {"remode", "augment", kErasing},
+    {"recount", "augment", kErasing},
+    {"hflip", "augment", kFlips},
+    {"vflip", "augment", kFlips},
+    {"color-jitter", "augment",
+     "jitter is one of the transforms: --augment 'rrc(224), jitter(0.4, 0.4)'"},
+    {"scale", "augment", kWindows},
+    {"ratio", "augment", kWindows},
+    {"train-interpolation", "augment",
+     "a parameter of the transform: --augment 'rrc(224, interpolation=bicubic)'"},
+    {"no-aug", "augment", "nothing is augmented without --augment"},
+    {"crop-pct", "eval-resize",
+     "--eval-resize N is the shorter side before the middle is cropped, size / crop_pct: 256 for "
+     "--size 224 with 0.875"},
+    {"input-size", "size", "--size HxW, and --channels N"},
+    {"mixup-prob", "mixup", kAlwaysMixed},
+    {"mixup-switch-prob", "mixup", kAlwaysMixed},
+    {"ra-sampler", "order", "repeated augmentation is an order: --order 'permutation(copies=3)'"},
+    {"model-ema", "ema", kEma},
+    {"model-ema-steps", "ema", kEma},
+    {"norm-weight-decay", "optimizer", kGroups},
+    {"bias-weight-decay", "optimizer", kGroups},
+    {"transformer-embedding-decay", "optimizer", kGroups},
+    {"layer-decay", "optimizer", kGroups},
+    {"clip-mode", "clip-norm", "--clip-norm X or --clip-value X"},
+    {"gradient-clip-algorithm", "clip-norm", "--clip-norm X or --clip-value X"},
+    {"lr-warmup-method", "schedule",
+     "a warm-up is linear: --schedule 'cosine(warmup=5ep, warmup_start=0.01)'"},
+    {"warmup-lr", "schedule",
+     "a warm-up starts at a share of the rate: --schedule 'cosine(warmup=5ep, warmup_start=0.01)'"},
+    {"decay-milestones", "schedule", "--schedule 'multi-step([30, 60, 80], gamma=0.1)'"},
+    {"lr-base", "optimizer.lr",
+     "--lr X is the rate itself; --scale-lr multiplies it by the number of devices"},
+    {"max-steps", "epochs", "--epochs N, of --epoch-samples N: samples of a step times steps"},
+    {"min-epochs", "epochs", "--epochs N is how many there are"},
+    {"val-check-interval", "epoch-samples", kEvaluations},
+    {"check-val-every-n-epoch", "epoch-samples", kEvaluations},
+    {"validation-batch-size", "schedule", "evaluations have the --batch-size of training"},
+    {"sync-bn", "batch-size", kOwnStatistics},
+    {"sync-batchnorm", "batch-size", kOwnStatistics},
+    {"channels-last", "precision", kLayouts},
+    {"torchcompile", "precision", kLayouts},
+    {"benchmark", "precision", kLayouts},
+    {"world-size", "schedule", kProcesses},
+    {"dist-url", "schedule", kProcesses},
+    {"num-nodes", "schedule", kProcesses},
+    {"strategy", "schedule", kProcesses},
+    {"detect-anomaly", "on-non-finite",
+     "--on-non-finite fail, the default, ends a run by the first loss or gradient that is not "
+     "finite"},
+    {"profiler", "trace",
+     "--trace FILE writes what threads and devices do; every run ends with what limits it"},
+    {"logger", "run-dir", kRunDir},
+    {"log-wandb", "run-dir", kRunDir},
+    {"experiment", "run-dir", kRunDir},
+    {"start-epoch", "resume", "--resume PATH goes on where the checkpoint is"},
+    {"pretrained", "init", "--init FILE.safetensors is the weights to start from"},
+    {"test-only", "schedule", "millrace eval evaluates a checkpoint"},
+    {"tta", "views", "--views mirror or mirror-shift averages over views of each picture"},
+    {"data-path", "schedule", kShards},
+    {"data-dir", "schedule", kShards},
+    {"dataset", "schedule", kShards},
+    {"train-split", "schedule", kShards},
+    {"val-split", "schedule", kShards},
+    {"multi-crop", "schedule",
+     "no task takes views as fields of their own; --task contrast compares views of one size, by "
+     "--order 'permutation(copies=2)', and a program's own loop has them as fields "
+     "(mr.Image(view=1))"},
 };
 
 constexpr WordAlias kWords[] = {
@@ -156,6 +296,7 @@ void join_reduce(const SavedValue& saved) {
 
 std::span<const OptionAlias> option_aliases() { return kAliases; }
 std::span<const GoneOption> gone_options() { return kGone; }
+std::span<const ForeignOption> foreign_options() { return kForeign; }
 std::span<const WordAlias> word_aliases() { return kWords; }
 
 std::string KnownOption::valued(const std::string& given) const {

@@ -32,6 +32,14 @@ struct GoneOption {
 };
 std::span<const GoneOption> gone_options();
 
+/// An option of other tools that has no one name here, and what to write instead.
+struct ForeignOption {
+  std::string_view name;
+  std::string_view option;  ///< said by the commands that have this one
+  std::string_view said;
+};
+std::span<const ForeignOption> foreign_options();
+
 /// Another word for a value of an option; with an empty `known` it is no more, and `said` has the
 /// words for it.
 struct WordAlias {

@@ -14,6 +14,7 @@
 #include "io/base/error.h"
 #include "io/base/suggest.h"
 #include "io/base/text.h"
+#include "io/base/wrap.h"
 #include "tools/help.h"
 
 namespace millrace::tools {
@@ -78,13 +79,10 @@ void refuse_other_processor(const CLI::App& app, const std::string& name) {
                   "divides the CPU's cores among N devices");
 }
 
-/// bench measures views of several sizes; no task trains with them.
-void refuse_views(const CLI::App& app, const std::string& name) {
-  if (name != "multi-crop" || !has(app, "schedule")) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              "--multi-crop: no task takes views as fields of their own; --task contrast compares "
-              "views of one size, by --order 'permutation(copies=2)', and a program's own loop has "
-              "them as fields (mr.Image(view=1))");
+void refuse_foreign(const CLI::App& app, const std::string& name) {
+  for (const auto& [foreign, option, said] : foreign_options())
+    if (foreign == name && has(app, std::string(option)))
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("--{}: {}", name, said));
 }
 
 void refuse_gone(const CLI::App& app, const std::string& name) {
@@ -94,13 +92,14 @@ void refuse_gone(const CLI::App& app, const std::string& name) {
 }
 
 /// With an empty name if it is not an option. Throws: InvalidArgument for another processor's, for
-/// views that nothing trains with, and for one that is no more.
+/// one of another tool that has no one name here, and for one that is no more.
 KnownOption known_option(const CLI::App& app, std::string_view name) {
   const std::string usual = spelt(name);
   refuse_other_processor(app, usual);
-  refuse_views(app, usual);
   KnownOption known = known_among(own_names(app), usual);
-  if (known.name.empty()) refuse_gone(app, usual);
+  if (!known.name.empty()) return known;
+  refuse_foreign(app, usual);
+  refuse_gone(app, usual);
   return known;
 }
 
@@ -201,7 +200,7 @@ bool is_gone(std::string_view name) {
 std::string alias_help(const CLI::App& app) {
   std::string text;
   const auto add = [&](std::string_view name, const std::string& is) {
-    text += fmt::format("  --{:<25} {}\n", name, is);
+    text += help_entry("--" + std::string(name), is);
   };
   const std::vector<std::string> own = own_names(app);
   const auto forms = short_forms(own);
@@ -223,6 +222,9 @@ std::string alias_help(const CLI::App& app) {
                    : !known.unit.empty() ? fmt::format(" N{}", known.unit)
                                          : ""));
   }
+  for (const auto& [name, option, said] : foreign_options())
+    if (has(app, std::string(option)) && known_among(own, std::string(name)).name.empty())
+      add(name, std::string(said));
   return text.empty() ? text : "Other names of options:\n" + text;
 }
 

@@ -40,6 +40,9 @@ void Pace::fields(FieldList& field) {
   field("warmup", warmup, {.min = 0}, "Linear rise of the rate at the start");
   field("warmup_start", start, {.min = 0, .max = 1}, "Where it starts, as a share of the rate");
   field("by", unit, "Whether the rate changes with each epoch or each step");
+  field("after_warmup", after_warmup,
+        "The schedule begins when the warm-up has ended, as with PyTorch's SequentialLR; else it "
+        "begins with the run, and the warm-up is a factor");
 }
 
 double RunRate::share(double epochs_done) const { return std::min(1.0, epochs_done / epochs); }
@@ -64,8 +67,9 @@ std::int64_t Schedule::warmup_steps(std::int64_t steps_per_epoch) const {
 }
 
 bool Schedule::needs_steps_per_epoch() const {
-  const bool rises_by_epoch = warmup_.unit == RunLength::Unit::kEpochs && warmup_.count > 0.0;
-  return curve_->pace().unit == RateUnit::kStep || rises_by_epoch;
+  const bool is_in_epochs = warmup_.unit == RunLength::Unit::kEpochs;
+  const bool rises = warmup_.count > 0.0 && is_in_epochs != curve_->pace().after_warmup;
+  return curve_->pace().unit == RateUnit::kStep || rises;
 }
 
 // The progress of warm-up: 0 to 1. In steps, the first one has a rate above 0.
@@ -75,6 +79,24 @@ double Schedule::warmup_share(const SchedulePoint& point, double epochs_done) co
                           ? static_cast<double>(point.global_step + 1)
                           : epochs_done;
   return std::min(1.0, done / warmup_.count);
+}
+
+// In steps or epochs, whichever the rate changes by, so that both are whole numbers.
+double Schedule::sequential_rate(const RunRate& run, const SchedulePoint& point) const {
+  const bool by_step = curve_->pace().unit == RateUnit::kStep;
+  const auto steps = static_cast<double>(point.steps_per_epoch);
+  const double per_epoch = by_step ? steps : 1.0;
+  const double done = static_cast<double>(point.epoch) * per_epoch +
+                      (by_step ? static_cast<double>(point.step) : 0.0);
+  const bool is_in_epochs = warmup_.unit == RunLength::Unit::kEpochs;
+  const double rise = by_step        ? static_cast<double>(warmup_steps(point.steps_per_epoch))
+                      : is_in_epochs ? warmup_.count
+                                     : warmup_.count / steps;
+  const double start = curve_->pace().start;
+  if (done < rise) return run.base_lr * (start + (1.0 - start) * done / rise);
+  RunRate rest = run;
+  rest.epochs = std::max(run.epochs - rise / per_epoch, run.pace_epochs);
+  return curve_->rate(rest, (done - rise) / per_epoch);
 }
 
 float Schedule::lr(const SchedulePoint& point) const {
@@ -91,6 +113,7 @@ float Schedule::lr(const SchedulePoint& point) const {
   const bool by_step = curve_->pace().unit == RateUnit::kStep;
   RunRate run = run_;
   if (by_step) run.pace_epochs = 1.0 / static_cast<double>(point.steps_per_epoch);
+  if (curve_->pace().after_warmup) return static_cast<float>(sequential_rate(run, point));
   const double rate = curve_->rate(run, by_step ? exact : epoch);
   const double start = curve_->pace().start;
   return static_cast<float>(rate * (start + (1.0 - start) * warmup_share(point, exact)));

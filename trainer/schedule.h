@@ -35,8 +35,12 @@ struct Pace {
   std::optional<RunLength> warmup = {};
   double start = 0.0;  ///< as a share of the schedule's rate
   RateUnit unit = RateUnit::kEpoch;
+  /// The schedule begins behind the warm-up, which rises as often as the rate changes, from the
+  /// base rate's share: torch.optim.lr_scheduler.SequentialLR of LinearLR and the schedule. Else
+  /// the warm-up is a factor of a schedule that begins with the run.
+  bool after_warmup = false;
 
-  /// Lists warmup, warmup_start and by: by name only.
+  /// Lists warmup, warmup_start, by and after_warmup: by name only.
   void fields(FieldList& field);
 };
 
@@ -108,6 +112,7 @@ class Schedule {
 
  private:
   double warmup_share(const SchedulePoint& point, double epochs_done) const;
+  double sequential_rate(const RunRate& run, const SchedulePoint& point) const;
 
   std::shared_ptr<const RateCurve> curve_;
   RunRate run_;

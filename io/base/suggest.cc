@@ -26,12 +26,12 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return steps[a.size()][b.size()];
 }
 
-/// The distance of two names, and their distance in letters: a common prefix of three or more
-/// letters counts as a distance of one.
+/// The distance of two names, and their distance in letters. One that begins as the other, by three
+/// or more letters, counts as a distance of one; not a word of twice the letters of the name.
 std::pair<std::size_t, std::size_t> apart(const std::string& word, const std::string& name) {
   const std::size_t slips = distance(word, name);
-  const bool begins =
-      std::min(word.size(), name.size()) >= 3 && (word.starts_with(name) || name.starts_with(word));
+  const bool begins = std::min(word.size(), name.size()) >= 3 && word.size() < 2 * name.size() &&
+                      (word.starts_with(name) || name.starts_with(word));
   return {begins ? std::min<std::size_t>(slips, 1) : slips, slips};
 }
 

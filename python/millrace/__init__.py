@@ -53,7 +53,7 @@ from millrace.pipeline import Field, Pipeline
 from millrace.program import Page, Picture, ProgramError, report, train, view, view_html
 from millrace.shard_writer import ShardWriter
 from millrace.tokens import Tokens
-from millrace import components, transforms
+from millrace import _signatures, components, transforms
 from millrace.transforms import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -110,3 +110,5 @@ __all__ = [
     "view_html",
 ]
 __all__ += transforms.__all__
+
+_signatures.show_signatures()

@@ -8,6 +8,7 @@ import numbers
 import os
 from typing import Any, ClassVar
 
+from millrace._signatures import check_names
 from millrace.transforms import Transform
 
 
@@ -18,6 +19,7 @@ class Component:
     _signature: ClassVar[inspect.Signature] = inspect.Signature()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        check_names(type(self).__name__, kwargs, self._signature)
         try:
             given = self._signature.bind(*args, **kwargs)
         except TypeError as error:

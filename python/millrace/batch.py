@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from millrace._overloads import overload
+
+MYPY = False  # mypy takes it for True
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -37,10 +41,24 @@ class Batch(dict[str, A]):
     #: The pipeline's, by the names of their arrays: what the pictures are drawn by.
     _fields: Mapping[tuple[str, ...], Field] = {}
 
+    # mypy takes no {**batch} of an overloaded __getitem__, and sees only its own branch of this.
+    if TYPE_CHECKING and not MYPY:
+
+        @overload
+        def __getitem__(self, name: Literal["keys"], /) -> list[str]: ...
+        @overload
+        def __getitem__(self, name: str, /) -> A: ...
+        def __getitem__(self, name: str, /) -> Any: ...
+
+    @overload
+    def raw(self, name: Literal["keys"]) -> list[str]: ...
+    @overload
+    def raw(self, name: str) -> list[Any]: ...
     def raw(self, name: str) -> list[Any]:
         """The values of a ``Raw`` field, a ``str`` or ``bytes`` each, or ``keys``, a ``str`` each.
 
-        That is ``batch[name]``, which to a type checker is an array. Raises TypeError for an array.
+        That is ``batch[name]``, which to a type checker is an array. (To pyright ``batch["keys"]`` is a
+        list, too.) Raises TypeError for an array.
         """
         value: Any = self[name]
         if not isinstance(value, list):

@@ -11,51 +11,22 @@ when it starts. The transforms of pictures are in ``millrace`` itself.
 
 from __future__ import annotations
 
-import ast
 import functools
-import inspect
 import json
 import subprocess
 from typing import Any
 
 from millrace._calls import Component
+from millrace._signatures import signature_of
 from millrace.program import ProgramError, program
 from millrace.transforms import __all__ as _transforms
 
 __all__ = ["Component"]
 
 
-def _default(node: ast.expr | None) -> Any:
-    """Of what has parameters itself, ``...``: the program knows it."""
-    if node is None:
-        return inspect.Parameter.empty
-    return ... if isinstance(node, ast.Call) else ast.literal_eval(node)
-
-
-def _signature(arguments: str) -> inspect.Signature:
-    """Of ``self, lr: float | None = None, *, groups: Sequence[ParameterGroup] = ()``."""
-    function = ast.parse(f"def made({arguments}): ...").body[0]
-    assert isinstance(function, ast.FunctionDef)
-    own = function.args
-    by_place, by_name = own.args[1:], own.kwonlyargs
-    defaults = [None] * (len(by_place) - len(own.defaults)) + list(own.defaults) + own.kw_defaults
-    parameters = []
-    for argument, default in zip(by_place + by_name, defaults, strict=True):
-        kind = "KEYWORD_ONLY" if argument in by_name else "POSITIONAL_OR_KEYWORD"
-        parameters.append(
-            inspect.Parameter(
-                argument.arg,
-                getattr(inspect.Parameter, kind),
-                default=_default(default),
-                annotation=ast.unparse(argument.annotation) if argument.annotation else Any,
-            )
-        )
-    return inspect.Signature(parameters)
-
-
 def _made(line: dict[str, Any]) -> type[Component]:
     fields = "".join(f"\n{field['name']}: {field['sentence']}" for field in line["fields"])
-    signature = _signature(line["arguments"])
+    signature = signature_of(line["arguments"])
     members = {
         "__doc__": line["sentence"] + (f"\n{fields}" if fields else ""),
         "__module__": __name__,

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from millrace._signatures import named
 from millrace.errors import InvalidArgumentError
 
 DType = Literal["float32", "bfloat16", "uint8", "uint16", "int64"]
@@ -28,6 +29,7 @@ class Function:
     sample without any is a fault. None: all of them.
     """
 
+    @named
     def __init__(
         self,
         function: Callable[[dict[str, Any]], Any],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from millrace import _core
 from millrace._overloads import overload
+from millrace._signatures import named
 from millrace.batch import Batch, DLPackArray
 from millrace.functions import Function, specs_of
 from millrace.loader import Loader
@@ -99,6 +100,7 @@ class Pipeline:
     loader stands.
     """
 
+    @named
     def __init__(
         self,
         spec: Spec | _core.Mix,

@@ -165,22 +165,22 @@ def view_html(spec: Spec, **options: Any) -> Page:
     return Page(_viewed(spec, options, "html").decode())
 
 
-def report(
-    *runs: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, **options: Any
-) -> Page:
-    """Draws runs as one page, as ``millrace report`` does.
+def report(*runs: Spec, out: str | os.PathLike[str] | None = None, **options: Any) -> Page:
+    """Draws a run as a page, or compares several, as ``millrace report`` does.
 
     >>> mr.report("runs/one")                            # in a notebook
     >>> mr.report("runs/one", "runs/two", out="both.html")
+    >>> mr.report(["runs/one", "runs/two"])
 
-    Curves, time, input, samples, what the best evaluation found, options. ``runs`` are folders that
+    Of one: curves, time, input, samples, what the best evaluation found, options. Of several: a row
+    each, their curves in the same axes, and the options that differ. ``runs`` are folders that
     ``train`` wrote, or their urls; ``out`` is a file to keep the page in, which is replaced if it
     exists. ``options`` are the command's, with underscores. Raises ProgramError if the program
     fails, which has said why on standard error.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
-        paths = [os.fspath(run) for run in runs]
+        paths = [path for run in runs for path in _specs(run)]
         words = [program(), "report", *paths, *words_of(options), f"--output={path}"]
         done = subprocess.run(words, stdout=subprocess.DEVNULL)
         if done.returncode != 0:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from millrace import _core
+from millrace._signatures import named
 from millrace.errors import InvalidArgumentError
 
 _PICTURES = ("jpg", "jpeg", "png", "ppm", "pgm")
@@ -48,6 +49,7 @@ class ShardWriter:
     write nothing by its parent's writer, and takes nothing from it.
     """
 
+    @named
     def __init__(
         self,
         pattern: str | os.PathLike[str],

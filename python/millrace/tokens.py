@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from millrace._signatures import named
 from millrace.batch import A, Batch
 from millrace.errors import InvalidArgumentError
 
@@ -38,6 +39,7 @@ class Tokens:
     Threads: one at a time.
     """
 
+    @named
     def __init__(
         self,
         file: str | os.PathLike[str],

@@ -7,11 +7,13 @@ import inspect
 import json
 import os
 import pickle
+import pydoc
 import re
 import subprocess
 import sys
 import tarfile
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -130,12 +132,46 @@ def test_components_are_values() -> None:
     assert rule == pickle.loads(pickle.dumps(rule)) and rule != components.SGD(0.1)
     assert text_of(rule) == "sgd(lr=0.1, nesterov=true)"
     assert text_of({"name": 'a "b"', "of": [None, 0.5]}) == '{name="a \\"b\\"", of=[none, 0.5]}'
-    with pytest.raises(TypeError, match="SGD.*momentun"):
+    with pytest.raises(TypeError, match="SGD.. has no 'momentun'; did you mean momentum"):
         components.SGD(momentun=0.9)
     with pytest.raises(AttributeError, match="SGD has no 'betas'"):
         rule.betas  # noqa: B018
     with pytest.raises(AttributeError, match="there is no SGG; there are SGD"):
         components.SGG  # noqa: B018
+
+
+def test_a_misspelt_argument_is_answered_by_the_nearest() -> None:
+    def refusal(call: Callable[..., object], *args: object, **kwargs: object) -> str:
+        with pytest.raises(TypeError) as error:
+            call(*args, **kwargs)
+        return str(error.value)
+
+    assert refusal(mr.Label, clases=3) == "Label() has no 'clases'; did you mean classes?"
+    assert refusal(mr.Image, layot="CHW") == "Image() has no 'layot'; did you mean layout?"
+    assert refusal(mr.Limits, pixel=1).endswith("there are max_pixels, max_scans, "
+                                                "max_unpacked_bytes, max_ratio")  # fmt: skip
+    for made, name, word in ((mr.Pipeline, "shuffle", "shufle"), (mr.Tokens, "length", "lenth"),
+                             (mr.Function, "members", "member"),
+                             (mr.ShardWriter, "replace", "replac")):  # fmt: skip
+        assert refusal(made, "x", **{word: 1}).endswith(f"has no '{word}'; did you mean {name}?")
+    assert "Shuffle(buffer_samples: int = 0, " in refusal(mr.Shuffle, "many")
+    assert "1. Label(suffixes: str = 'cls', *, " in refusal(mr.Label, "cls", 3)
+
+
+def test_help_has_what_classes_take() -> None:
+    label = inspect.signature(mr.Label)
+    assert list(label.parameters) == ["suffixes", "classes", "json_key", "missing"]
+    assert label.parameters["suffixes"].default == "cls"
+    assert label.parameters["classes"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert str(inspect.signature(mr.Image)).startswith("(*transforms: Any, suffixes: 'str' = '', ")
+    assert list(inspect.signature(mr.Pipeline).parameters)[:2] == ["spec", "fields"]
+    for node in stubs().body:
+        made = getattr(_core, node.name) if isinstance(node, ast.ClassDef) else None
+        if made and any(isinstance(f, ast.FunctionDef) and f.name == "__init__" for f in node.body):
+            assert inspect.signature(made).parameters, node.name
+    for name in mr.transforms.__all__[1:]:
+        assert f"{name}(" in pydoc.render_doc(getattr(mr, name), renderer=pydoc.plaintext)
+        inspect.signature(getattr(mr, name))
 
 
 def test_the_package_is_the_program_too() -> None:
@@ -254,3 +290,4 @@ def test_a_report_is_a_page_in_a_notebook(tmp_path: Path) -> None:
     assert "<iframe" in page._repr_html_()
     with pytest.raises(mr.ProgramError):
         mr.report(tmp_path / "none")
+    assert mr.report([run, run]).text == mr.report(run, run).text != page.text

@@ -22,6 +22,7 @@ from typing import Any
 
 import millrace as mr
 import numpy as np
+from millrace import components
 
 data = mr.Pipeline("a.tar", fields={"image": mr.Image(mr.RandomCrop(8)),
     ("a", "b"): mr.PairedImages(mr.Image(), mr.Image())}, batch_size=8)
@@ -42,6 +43,7 @@ for batch in data.numpy():
     image: np.ndarray[Any, Any] = batch["image"]
     wrong: list[str] = batch["image"]  # type: ignore
     keys: list[str] = batch.raw("keys")
+    numbers: list[int] = batch.raw("keys")  # type: ignore
     shape: tuple[int, ...] = batch["image"].shape
     both = {**batch, "more": image}
     plain: dict[str, np.ndarray[Any, Any]] = dict(batch)
@@ -63,8 +65,32 @@ mr.Image(dtype="half")  # type: ignore
 mr.Faults("ignore")  # type: ignore
 mr.Mix([(1, "a")], end="never")  # type: ignore
 mr.Pipeline("a", fields={}, batch_size=1, uneven="cut")  # type: ignore
+mr.Label(clases=3)  # type: ignore
+mr.Pipeline("a", fields={}, batch_size=1, shufle=3)  # type: ignore
+components.SGD(0.1, momentun=0.9)  # type: ignore
+components.Cosine(by="batch")  # type: ignore
+components.Cosne()  # type: ignore
+components.Adam(betas=(0.9, 0.95), groups=[{"parameters": "fc", "rate": 2}]), components.Mask("bce+dice")
+mr.train("a", optimizer=components.Muon(matrices=["conv*"]), model=components.ResNet50(stem="3x3"))
 mr.Raw(missing=b""), mr.CenterCrop((2, 3)), mr.Resize(256)
 '''
+#: What pyright alone knows.
+CLOSER = """
+import millrace as mr
+
+for batch in mr.Pipeline("a.tar", fields={"label": mr.Label()}, batch_size=8).torch():
+    keys: list[str] = batch["keys"]
+    print(batch["keys"].device, batch["label"].device)  # type: ignore
+"""
+
+
+def test_the_components_of_the_stub_are_the_programs() -> None:
+    """Else: python/components_stub.py PROGRAM > python/millrace/components.pyi."""
+    script = PROJECT.parent / "components_stub.py"
+    words = [sys.executable, str(script), os.environ["MILLRACE_PROGRAM"]]
+    made = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    assert made == (PROJECT.parent / "millrace" / "components.pyi").read_text()
+    assert (PACKAGE / "components.pyi").exists(), "it is in the wheel"
 
 
 def check(folder: Path, *words: str) -> None:
@@ -103,6 +129,7 @@ def test_pyright_takes_the_programs_of_the_pages(programs: Path) -> None:
     """By basedpyright, which is pyright with its program in the wheel; its own rules are off."""
     if importlib.util.find_spec("basedpyright") is None:
         pytest.skip("no basedpyright")
+    (programs / "closer.py").write_text(CLOSER)
     (programs / "pyrightconfig.json").write_text(
         json.dumps(
             {

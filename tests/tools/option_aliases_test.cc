@@ -2,9 +2,12 @@
 // have saved is compared by the names of now.
 #include "tools/option_aliases.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -19,6 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using trainer::Setting;
 
@@ -38,16 +42,103 @@ std::set<std::string> commands_in_help() {
 TEST(OptionAliases, EachIsANameOfAnOptionThatACommandHas) {
   std::set<std::pair<std::string, std::string>> shown;
   for (const std::string& command : commands_in_help()) {
-    for (const std::string& line : lines_of(millrace({command, "--help", "aliases"}).out)) {
-      std::istringstream words(line);
-      std::string name;
-      std::string known;
-      if (words >> name >> known) shown.emplace(name, known);
-    }
+    const std::string text = millrace({command, "--help", "aliases"}).out;
+    const std::regex pair("\n  (--\\S+)\\s+(--\\S+)");
+    for (std::sregex_iterator one(text.begin(), text.end(), pair), end; one != end; ++one)
+      shown.emplace((*one)[1], (*one)[2]);
   }
   for (const tools::OptionAlias& alias : tools::option_aliases())
     EXPECT_TRUE(shown.contains({"--" + std::string(alias.name), "--" + std::string(alias.known)}))
         << alias.name << " is " << alias.known;
+}
+
+/// What torchvision's train.py, timm's train.py and Lightning's Trainer take.
+constexpr const char* kTheirs[] = {
+    // torchvision
+    "device", "batch-size", "epochs", "workers", "opt", "lr", "momentum", "weight-decay",
+    "norm-weight-decay", "bias-weight-decay", "label-smoothing", "mixup-alpha", "cutmix-alpha",
+    "lr-scheduler", "lr-warmup-epochs", "lr-warmup-method", "lr-warmup-decay", "lr-step-size",
+    "lr-gamma", "lr-min", "print-freq", "output-dir", "resume", "start-epoch", "sync-bn",
+    "test-only", "auto-augment", "ra-magnitude", "augmix-severity", "random-erase", "amp",
+    "world-size", "model-ema", "model-ema-steps", "model-ema-decay", "use-deterministic-algorithms",
+    "interpolation", "val-resize-size", "val-crop-size", "train-crop-size", "clip-grad-norm",
+    "ra-sampler", "ra-reps", "weights", "data-path",
+    // timm
+    "data-dir", "model", "pretrained", "initial-checkpoint", "num-classes", "img-size", "in-chans",
+    "input-size", "crop-pct", "mean", "std", "validation-batch-size", "channels-last",
+    "grad-accum-steps", "torchcompile", "amp-dtype", "opt-eps", "opt-betas", "clip-grad",
+    "clip-mode", "layer-decay", "sched", "sched-on-updates", "lr-base", "min-lr", "warmup-lr",
+    "warmup-epochs", "decay-epochs", "decay-milestones", "decay-rate", "no-aug", "scale", "ratio",
+    "hflip", "vflip", "color-jitter", "aa", "aug-repeats", "bce-loss", "bce-target-thresh",
+    "reprob", "remode", "recount", "mixup", "cutmix", "mixup-prob", "mixup-switch-prob",
+    "smoothing", "train-interpolation", "drop", "drop-path", "seed", "log-interval", "output",
+    "experiment", "tta", "log-wandb",
+    // Lightning
+    "max-epochs", "max-steps", "min-epochs", "devices", "num-nodes", "strategy", "accelerator",
+    "precision", "limit-train-batches", "limit-val-batches", "fast-dev-run", "overfit-batches",
+    "val-check-interval", "check-val-every-n-epoch", "num-sanity-val-steps", "log-every-n-steps",
+    "accumulate-grad-batches", "gradient-clip-val", "gradient-clip-algorithm", "deterministic",
+    "benchmark", "profiler", "detect-anomaly", "default-root-dir", "sync-batchnorm", "logger",
+    "max-time"};
+
+TEST(OptionAliases, WhatOtherTrainersTakeIsAnOptionOrAnsweredByWhatToWrite) {
+  std::set<std::string> answered;
+  for (const auto& [name, option, said] : tools::foreign_options()) {
+    const ProcessResult refused = millrace({"train", "--" + std::string(name) + "=1"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_EQ(refused.err, fmt::format("millrace train: --{}: {}\n", name, said));
+    answered.emplace(name);
+  }
+  const std::string known =
+      millrace({"train", "--help", "all"}).out + millrace({"train", "--help", "aliases"}).out;
+  for (const std::string name : kTheirs)
+    EXPECT_TRUE(answered.contains(name) || known.find("\n  --" + name) != std::string::npos)
+        << name;
+}
+
+/// What an answer has in quotes behind an option.
+TEST(OptionAliases, WhatToWriteInsteadIsTaken) {
+  const std::regex call("(--[a-z.-]+) '([^']+)'");
+  std::set<std::string> tried;
+  for (const auto& foreign : tools::foreign_options()) {
+    const std::string said(foreign.said);
+    for (std::sregex_iterator one(said.begin(), said.end(), call), end; one != end; ++one) {
+      if (!tried.insert(one->str()).second) continue;
+      const ProcessResult taken =
+          millrace({"train", "--summary", "--classes", "10", (*one)[1].str(), (*one)[2].str()});
+      EXPECT_EQ(taken.status, 0) << foreign.name << ": " << taken.err;
+    }
+  }
+  EXPECT_GT(tried.size(), 8U);
+}
+
+TEST(OptionAliases, NamesOfOtherTrainersAreTheSameRun) {
+  const TempDir dir;
+  const auto options = [&](const std::string& run, std::vector<std::string> words) {
+    words.insert(words.begin(), {"train", "--fake-data", "4", "--batch-size", "2", "--classes", "2",
+                                 "--size", "32", "--run-dir", dir.path() / run});
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    auto said = nlohmann::json::parse(read_file(dir.path() / run / "config.json")).at("options");
+    said.erase("run-dir");
+    return said;
+  };
+  EXPECT_EQ(
+      options("theirs",
+              {"--amp", "--smoothing", "0.1", "--mixup-alpha", "0.2", "--lr-scheduler", "steplr",
+               "--lr-step-size", "3", "--lr-gamma", "0.5", "--lr-warmup-epochs", "1",
+               "--lr-warmup-decay", "0.01", "--clip-grad-norm", "1", "--drop-path", "0.1"}),
+      options("ours", {"--precision", "bf16", "--task", "classify(label_smoothing=0.1)", "--mixup",
+                       "0.2", "--schedule", "step(3, gamma=0.5, warmup=1ep, warmup_start=0.01)",
+                       "--clip-norm", "1", "--model", "resnet18(stochastic_depth=0.1)"}));
+}
+
+TEST(OptionAliases, APartOfAWordIsNotWhatItMeans) {
+  const auto refused = [](const char* word) { return millrace({"train", word, "1"}).err; };
+  EXPECT_THAT(refused("--val-frequency"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(refused("--model-parallel"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(refused("--momentumm"), HasSubstr("did you mean --momentum?"));
+  EXPECT_THAT(refused("--label-smooth"), HasSubstr("did you mean --label-smoothing?"));
 }
 
 TEST(OptionAliases, AWordIsOneOfThoseThatTheOptionTakes) {

@@ -158,7 +158,8 @@ TEST_F(RunSettings, ConfigJsonHoldsTheWholeRun) {
       options.at("optimizer"),
       "sgd(lr=0.003125, momentum=0.9, dampening=0, nesterov=false, weight_decay=0, groups=[])")
       << "whole, the rate scaled to the step";
-  EXPECT_EQ(options.at("schedule"), "cosine(to=0, warmup=0.5ep, warmup_start=0, by=epoch)");
+  EXPECT_EQ(options.at("schedule"),
+            "cosine(to=0, warmup=0.5ep, warmup_start=0, by=epoch, after_warmup=false)");
   EXPECT_FALSE(options.contains("optimizer.lr"));
   EXPECT_EQ(options.at("task"),
             "classify(label_smoothing=0, loss=ce, threshold=none, sum_classes=false)");

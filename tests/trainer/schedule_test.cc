@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "io/base/error.h"
@@ -125,9 +126,11 @@ std::vector<float> per_step(const Schedule& schedule, int epochs, int steps) {
 
 void expect_torch(const std::string& scheduler, const std::vector<float>& ours) {
   const auto expected = testing::run_torch(
+      "import warnings; warnings.simplefilter('ignore')\n"
+      "from torch.optim.lr_scheduler import *\n"
       "w = torch.zeros(1).requires_grad_()\n"
       "opt = torch.optim.SGD([w], lr=0.5)\n"
-      "s = torch.optim.lr_scheduler." +
+      "s = " +
       scheduler +
       "\n"
       "for i in range(" +
@@ -164,6 +167,60 @@ TEST(Schedule, OneCycleOfFewStepsEndsWithItsLastRate) {
   EXPECT_NEAR(0.5 / 25 / 1e4, per_step(schedule, 2, 7).back(), 1e-9);
   const Schedule one(OneCycle(), {.base_lr = 0.5, .epochs = 1.0});
   EXPECT_NEAR(0.5 / 25 / 1e4, per_step(one, 1, 1).back(), 1e-9) << "as torch's of one step";
+}
+
+/// torchvision's references: SequentialLR([LinearLR, the schedule]).
+void expect_sequential(const std::string& call, int epochs, int steps, const std::string& start,
+                       const std::string& rise, const std::string& main) {
+  const Schedule schedule(parse(call, standard_schedules()).front(),
+                          {.base_lr = 0.5, .epochs = static_cast<double>(epochs)});
+  std::vector<float> ours;
+  for (int epoch = 0; epoch < epochs; ++epoch)
+    for (int step = 0; step < std::max(1, steps); ++step)
+      ours.push_back(schedule.lr({.epoch = epoch,
+                                  .step = step,
+                                  .steps_per_epoch = steps,
+                                  .global_step = epoch * steps + step}));
+  expect_torch("SequentialLR(opt, [LinearLR(opt, " + start + ", total_iters=" + rise + "), " +
+                   main + "], milestones=[" + rise + "])",
+               ours);
+}
+
+TEST(Schedule, BehindItsWarmupFollowsTorchByEpoch) {
+  expect_sequential("cosine(warmup=5ep, warmup_start=0.01, after_warmup)", 20, 0, "0.01", "5",
+                    "CosineAnnealingLR(opt, T_max=15, eta_min=0)");
+  expect_sequential("cosine(0.1, warmup=2ep, warmup_start=0.1, after_warmup)", 7, 0, "0.1", "2",
+                    "CosineAnnealingLR(opt, T_max=5, eta_min=0.1)");
+  expect_sequential("step(3, warmup=2ep, warmup_start=0.1, after_warmup)", 12, 0, "0.1", "2",
+                    "StepLR(opt, step_size=3, gamma=0.1)");
+  expect_sequential("multi-step([2, 5], warmup=3ep, warmup_start=0.5, after_warmup)", 10, 0, "0.5",
+                    "3", "MultiStepLR(opt, [2, 5])");
+  expect_sequential("exponential(0.7, warmup=3ep, warmup_start=0.5, after_warmup)", 10, 0, "0.5",
+                    "3", "ExponentialLR(opt, 0.7)");
+}
+
+TEST(Schedule, BehindItsWarmupFollowsTorchByStep) {
+  const std::string cosine = "CosineAnnealingLR(opt, T_max=57)";
+  expect_sequential("cosine(warmup=13steps, warmup_start=0.01, by=step, after_warmup)", 7, 10,
+                    "0.01", "13", cosine);
+  expect_sequential("cosine(warmup=1.3ep, warmup_start=0.01, by=step, after_warmup)", 7, 10, "0.01",
+                    "13", cosine);
+  expect_sequential("step(1, warmup=13steps, warmup_start=0.2, by=step, after_warmup)", 7, 10,
+                    "0.2", "13", "StepLR(opt, step_size=10)");
+}
+
+TEST(Schedule, BehindItsWarmupNeedsTheStepsOfAnEpochWhereItsUnitsDiffer) {
+  const auto needs = [](const std::string& call) {
+    return Schedule(parse(call, standard_schedules()).front(), {.epochs = 9.0})
+        .needs_steps_per_epoch();
+  };
+  EXPECT_FALSE(needs("cosine(warmup=5ep, after_warmup)"));
+  EXPECT_TRUE(needs("cosine(warmup=5steps, after_warmup)"));
+  EXPECT_TRUE(needs("cosine(warmup=5ep, by=step, after_warmup)"));
+  EXPECT_FALSE(needs("cosine(after_warmup)"));
+  const Schedule all(parse("cosine(warmup=9ep, after_warmup)", standard_schedules()).front(),
+                     {.base_lr = 0.9, .epochs = 3.0});
+  EXPECT_FLOAT_EQ(0.2F, all.lr({.epoch = 2})) << "a run that is over before the warm-up";
 }
 
 TEST(Schedule, ExponentialFollowsTorch) {
