@@ -180,6 +180,13 @@ Around around_of(const json& described) {
   return all;
 }
 
+/// "key 'model' not found", without the library's own number of it.
+std::string plain_message(const json::exception& error) {
+  const std::string text = error.what();
+  const std::size_t end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
 std::string sha256_of(const io::Bytes& contents) {
   Sha256 hash;
   hash.update(contents.span());
@@ -266,7 +273,7 @@ Tokenizer::Tokenizer(const io::Bytes& contents, std::string url) try {
       parse_json<json>(contents.text(), "tokenizer", {.bytes = kMostTokenizerBytes});
   state_ = std::make_unique<const State>(described, contents, url);
 } catch (const json::exception& error) {
-  throw Error(ErrorCode::kCorrupt, std::string("not a tokenizer: ") + error.what(), {.url = url});
+  throw Error(ErrorCode::kCorrupt, "not a tokenizer: " + plain_message(error), {.url = url});
 } catch (Error& error) {
   error.annotate({.url = url});
   throw;

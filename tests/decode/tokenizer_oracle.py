@@ -1,6 +1,6 @@
 """Trains tokenizers by Hugging Face's library, and writes what it makes of texts.
 
-tokenizer_oracle.py FOLDER: of each kind FOLDER/KIND.json, a tokenizer.json, and KIND.expected, a JSON
+tokenizer_oracle.py FOLDER: of each kind KIND.json, a tokenizer.json, and KIND.expected, a JSON
 object of "texts" and of "ids" and "cut", the numbers of each text's tokens, all and 8 at most.
 """
 
@@ -9,38 +9,46 @@ import random
 import sys
 from pathlib import Path
 
-from tokenizers import (
-    AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers
+from tokenizers import pre_tokenizers, processors, trainers
 
 CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 CAPTIONS = [
-    "a photo of a truck", "A photo of a TRUCK.", "a blurry photo of the small cat's bed, isn't it?",
-    "They've seen what I'd do; we'll go, you're right, I'm not!", "two dogs  and   three\tcats\n\nplay",
+    "a photo of a truck", "A photo of a TRUCK.",
+    "a blurry photo of the small cat's bed, isn't it?",
+    "They've seen what I'd do; we'll go, you're right, I'm not!",
+    "two dogs  and   three\tcats\n\nplay",
     "Ein Bäume-Bild: Straße, ÜBER, œuvre, naïve cafe\u0301", "一只猫 和 两只狗", "ねこがいます。", "고양이 사진",
-    "кошка и СОБАКА", "γάτα ΣΑΣ ΌΔΟΣ", "قطة على السرير", "बिल्ली और कुत्ता", "👩‍👩‍👧‍👦 family 🚚💨 ❤️", "price: $1,234.56 (50% off)",
-    "x²+y³=½, №7 ⅷ", "İstanbul ǅ ﬁne ﬀ Å Ω K", "", " ", "   ", "\n", " leading", "trailing ", "a\u00a0b\u2003c\u3000d\u0085e",
-    "'s 't're '' ''s d'", "<|endoftext|>", "a <|endoftext|> b<|endoftext|>", "<mask>", "a <mask> b  <mask>\n c",
-    "<|ENDOFTEXT|> <|StartOfText|> x", "\x00\x01\x7f", "a\u0300\u0323 \u1e69 \u0073\u0323\u0307", "zero\u200bwidth\u200djoin\ufeff",
-    "http://example.org/a?b=c&d=e#f", "snake_case camelCase __init__", "1234567890", "e=mc^2 -> <html></html>",
-    "\U0001d4d0\U0001d4d1 \u216b \U00010400", "word " * 40, "x" * 300, "ab" * 200 + "!" * 50,
+    "кошка и СОБАКА", "γάτα ΣΑΣ ΌΔΟΣ", "قطة على السرير", "बिल्ली और कुत्ता",
+    "👩‍👩‍👧‍👦 family 🚚💨 ❤️", "price: $1,234.56 (50% off)", "x²+y³=½, №7 ⅷ",
+    "İstanbul ǅ ﬁne ﬀ Å Ω K", "", " ", "   ", "\n", " leading", "trailing ",
+    "a\u00a0b\u2003c\u3000d\u0085e", "'s 't're '' ''s d'", "<|endoftext|>",
+    "a <|endoftext|> b<|endoftext|>", "<mask>", "a <mask> b  <mask>\n c",
+    "<|ENDOFTEXT|> <|StartOfText|> x", "\x00\x01\x7f",
+    "a\u0300\u0323 \u1e69 \u0073\u0323\u0307", "zero\u200bwidth\u200djoin\ufeff",
+    "http://example.org/a?b=c&d=e#f", "snake_case camelCase __init__", "1234567890",
+    "e=mc^2 -> <html></html>", "\U0001d4d0\U0001d4d1 \u216b \U00010400", "word " * 40,
+    "x" * 300, "ab" * 200 + "!" * 50,
 ]
 
 
 def random_texts(count):
     rng = random.Random(7)
-    alphabet = list("abcABC  '\n\t.,19sdtlvem<|>") + ["é", "ß", "猫", "🚚", "\u0301", "\u00a0", "İ", "²", "'s", "'ll"]
+    alphabet = [*"abcABC  '\n\t.,19sdtlvem<|>éß猫🚚\u0301\u00a0İ²", "'s", "'ll"]
     texts = ["".join(rng.choices(alphabet, k=rng.randrange(40))) for _ in range(count)]
-    ranges = ((0x20, 0x250), (0x300, 0x600), (0x900, 0xA00), (0x1E00, 0x2200), (0x3040, 0x3100), (0x4E00, 0x4F00),
-              (0xAC00, 0xAC80), (0xF900, 0xFA00), (0xFB00, 0xFB10), (0x1F600, 0x1F640))
-    texts += ["".join(chr(rng.randrange(*rng.choice(ranges))) for _ in range(rng.randrange(30))) for _ in range(count)]
+    ranges = ((0x20, 0x250), (0x300, 0x600), (0x900, 0xA00), (0x1E00, 0x2200), (0x3040, 0x3100),
+              (0x4E00, 0x4F00), (0xAC00, 0xAC80), (0xF900, 0xFA00), (0xFB00, 0xFB10),
+              (0x1F600, 0x1F640))
+    for _ in range(count):
+        codes = (rng.randrange(*rng.choice(ranges)) for _ in range(rng.randrange(30)))
+        texts.append("".join(map(chr, codes)))
     return texts
 
 
 def byte_level(adds_space):
     one = Tokenizer(models.BPE())
     one.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=adds_space)
-    one.decoder = decoders.ByteLevel()
     return one
 
 
@@ -56,7 +64,8 @@ def gpt2():
 
 
 def roberta():
-    one = train(byte_level(True), ["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True)])
+    marks = ["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True)]
+    one = train(byte_level(True), marks)
     one.add_special_tokens([AddedToken("->", rstrip=True)])
     one.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     return one
@@ -66,11 +75,13 @@ def clip():
     one = Tokenizer(models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"))
     one.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
-    one.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(CLIP), "removed", invert=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    train(one, [AddedToken("<|startoftext|>", normalized=True), AddedToken("<|endoftext|>")], end_of_word_suffix="</w>")
-    start, end = one.token_to_id("<|startoftext|>"), one.token_to_id("<|endoftext|>")
-    one.post_processor = processors.RobertaProcessing(("<|endoftext|>", end), ("<|startoftext|>", start), False, False)
+    one.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(CLIP), "removed", invert=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    marks = [AddedToken("<|startoftext|>", normalized=True), AddedToken("<|endoftext|>")]
+    train(one, marks, end_of_word_suffix="</w>")
+    start, end = ((mark.content, one.token_to_id(mark.content)) for mark in marks)
+    one.post_processor = processors.RobertaProcessing(end, start, False, False)
     return one
 
 
@@ -79,8 +90,10 @@ def compatible():
     one = Tokenizer(models.BPE(unk_token="[UNK]", fuse_unk=True))
     one.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.Replace("'", "@")])
     one.pre_tokenizer = pre_tokenizers.Split(Regex(CLIP), "isolated")
-    one.train_from_iterator(CAPTIONS[:4] * 3, trainers.BpeTrainer(vocab_size=120, show_progress=False, special_tokens=["[UNK]", "[S]", "[E]"]))
-    one.post_processor = processors.TemplateProcessing(single="[S] $A [E] [E]", special_tokens=[("[S]", 1), ("[E]", 2)])
+    one.train_from_iterator(CAPTIONS[:4] * 3, trainers.BpeTrainer(
+        vocab_size=120, show_progress=False, special_tokens=["[UNK]", "[S]", "[E]"]))
+    one.post_processor = processors.TemplateProcessing(
+        single="[S] $A [E] [E]", special_tokens=[("[S]", 1), ("[E]", 2)])
     return one
 
 
@@ -93,7 +106,8 @@ def main():
         ids = [made.ids for made in one.encode_batch(texts)]
         one.enable_truncation(8)
         cut = [made.ids for made in one.encode_batch(texts)]
-        (folder / f"{kind.__name__}.expected").write_text(json.dumps({"texts": texts, "ids": ids, "cut": cut}))
+        expected = json.dumps({"texts": texts, "ids": ids, "cut": cut})
+        (folder / f"{kind.__name__}.expected").write_text(expected)
 
 
 main()

@@ -118,7 +118,7 @@ TEST(Tokenizer, RefusesPartsThatItLacksByName) {
 
 TEST(Tokenizer, RefusesFilesThatAreNone) {
   EXPECT_THAT(refusal_of(""), HasSubstr("some/tokenizer.json"));
-  EXPECT_THAT(refusal_of("{}"), HasSubstr("not a tokenizer"));
+  EXPECT_THAT(refusal_of("{}"), HasSubstr("Corrupt: not a tokenizer: key 'model' not found (url "));
   EXPECT_THAT(refusal_of("[1]"), HasSubstr("not a tokenizer"));
   EXPECT_THAT(refusal_of(std::string(100'000, '[')), HasSubstr("Corrupt"));
   EXPECT_THAT(refusal_with("/model/merges/0", "a x"), HasSubstr("the vocabulary lacks \"x\""));
