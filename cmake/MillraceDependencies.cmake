@@ -14,6 +14,7 @@ set(millrace_dependencies
   "PNG PC libpng"
   "TIFF 4.5 PC libtiff-4"
   "WebP PC libwebp"
+  "utf8proc PC libutf8proc"
   "TBB 2021.8 PC tbb"
   "hwy PC libhwy"
   "Eigen3 3.4 PC eigen3"

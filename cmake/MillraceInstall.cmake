@@ -32,6 +32,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/millrace-config-version.c
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindISAL.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindWebP.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/Findutf8proc.cmake
   ${PROJECT_BINARY_DIR}/millrace-config.cmake
   ${PROJECT_BINARY_DIR}/millrace-config-version.cmake DESTINATION ${config_dir})
 file(RELATIVE_PATH MILLRACE_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

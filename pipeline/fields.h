@@ -26,6 +26,7 @@
 #include "decode/codec.h"
 #include "decode/image_decoder.h"
 #include "decode/limits.h"
+#include "decode/tokenizer.h"
 #include "decode/transforms.h"
 #include "decode/video.h"
 #include "wds/sample.h"
@@ -145,6 +146,8 @@ struct TextField {
   /// The numbers of a text's tokens; null: its bytes. It is called from many threads at once. What
   /// it throws is a fault of the sample, except std::bad_alloc, which ends the pipeline.
   std::function<std::vector<std::int64_t>(std::string_view text)> tokenize = {};
+  /// Likewise, by a file. What it adds behind a text stays where the text is cut.
+  std::shared_ptr<const decode::Tokenizer> tokenizer = {};
   /// The text of a sample without the member; nullopt: that is a fault.
   std::optional<std::string> missing = {};
 };

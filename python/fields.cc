@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "decode/tokenizer.h"
+#include "io/opener.h"
 #include "python/bind.h"
 #include "python/struct_binding.h"
 #include "python/transform_class.h"
@@ -208,21 +210,34 @@ void bind_boxes(nb::module_& module) {
              "A sample without the JSON has no boxes; else that is a fault."));
 }
 
+auto tokenizer_of_text() {
+  using File = std::optional<std::string>;
+  return member_as<File>(
+      "tokenizer",
+      [](const TextField& of) { return of.tokenizer ? File(of.tokenizer->url()) : File(); },
+      [](TextField& of, const File& file) {
+        of.tokenizer = file ? decode::read_tokenizer(io::UrlOpener(), *file) : nullptr;
+      },
+      "Hugging Face's tokenizer.json, of byte pair encoding: values are its tokens' numbers, "
+      "int64, not bytes.");
+}
+
 void bind_texts(nb::module_& module) {
   bind_struct<TextField, 1>(
       module, "Text",
-      "A text's UTF-8 bytes, as many as `length`: under the key \"text\" a batch has \"text\", "
-      "uint8 "
-      "(N, length), and \"text.mask\", uint8 (N, length), 1 where the text is and 0 behind it. "
-      "What "
-      "is longer is cut behind a whole character. Tokens are made of Raw(text=True) by Tokens.",
-      {}, member("length", &TextField::length, "Bytes of each text."),
+      "A text's UTF-8 bytes, or its tokens, as many as `length`: under the key \"text\" a batch "
+      "has \"text\", uint8 (N, length), or int64 with a tokenizer, and \"text.mask\", uint8 (N, "
+      "length), 1 where the text is and 0 behind it. What is longer is cut behind a whole "
+      "character or token; what the tokenizer adds behind a text stays. Packed tokens, and those "
+      "of tokenizers that Text refuses, are made of Raw(text=True) by Tokens.",
+      {}, member("length", &TextField::length, "Bytes or tokens of each text."),
       member("suffixes", &TextField::suffixes, kSuffixesDoc),
       member("json_key", &TextField::json_key,
              "A value of the JSON in the member instead, as Raw's."),
-      member("padding", &TextField::padding, "What is behind the text, 0 to 255."),
+      member("padding", &TextField::padding, "What is behind the text; of bytes 0 to 255."),
       member("missing", &TextField::missing,
-             "The text of a sample without the member; None: that is a fault."));
+             "The text of a sample without the member; None: that is a fault."),
+      tokenizer_of_text());
   bind_struct<RawField, 1>(
       module, "Raw",
       "A member's bytes as they are: a list of bytes, or of str with text=True. A masked slot has "

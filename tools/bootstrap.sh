@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 build=(
   g++ cmake ninja-build pkg-config
   libarchive-dev libcurl4-openssl-dev zlib1g-dev libisal-dev libssl-dev libpugixml-dev
-  libjpeg-dev libpng-dev libtiff-dev libwebp-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
+  libjpeg-dev libpng-dev libtiff-dev libwebp-dev libutf8proc-dev libtbb-dev libhwy-dev libeigen3-dev libdnnl-dev
   libcli11-dev libtomlplusplus-dev libmicrohttpd-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
   libopenmpi-dev openmpi-bin
   python3-dev python3-venv

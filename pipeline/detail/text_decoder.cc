@@ -25,8 +25,14 @@ std::vector<FieldDecoder::Output> text_outputs(const TextField& field) {
   constexpr std::int64_t kMost = 1 << 24;
   require(field.length > 0 && field.length <= kMost,
           fmt::format("field {}: length must be from 1 to {}", field.name, kMost));
-  const auto dtype = field.tokenize ? decode::DType::kInt64 : decode::DType::kUInt8;
-  require(field.tokenize || (field.padding >= 0 && field.padding <= 255),
+  require(!field.tokenize || !field.tokenizer,
+          fmt::format("field {}: tokens are of a function or of a tokenizer", field.name));
+  require(!field.tokenizer || static_cast<std::size_t>(field.length) > field.tokenizer->num_added(),
+          fmt::format("field {}: length {} has no room for a token of a text", field.name,
+                      field.length));
+  const bool has_tokens = field.tokenize || field.tokenizer;
+  const auto dtype = has_tokens ? decode::DType::kInt64 : decode::DType::kUInt8;
+  require(has_tokens || (field.padding >= 0 && field.padding <= 255),
           fmt::format("field {}: its padding is one of bytes: 0 to 255", field.name));
   return {{field.name, {dtype, {field.length}}},
           {field.name + ".mask", {decode::DType::kUInt8, {field.length}}}};
@@ -67,12 +73,19 @@ class TextDecoder final : public FieldDecoder {
  private:
   void write(std::string_view text, Slots slots) const {
     const auto length = static_cast<std::size_t>(field_.length);
-    const std::size_t count =
-        field_.tokenize
-            ? fill_values<std::int64_t>(slots[0], field_.tokenize(text), field_.padding)
-            : fill_values<std::uint8_t>(slots[0], text_beginning(text, length), field_.padding);
+    const std::size_t count = write_values(text, slots[0]);
     std::memset(slots[1].data(), 1, count);
     std::memset(slots[1].data() + count, 0, length - count);
+  }
+
+  std::size_t write_values(std::string_view text, std::span<std::byte> slot) const {
+    const auto length = static_cast<std::size_t>(field_.length);
+    if (field_.tokenizer)
+      return fill_values<std::int64_t>(slot, field_.tokenizer->encode(text, length),
+                                       field_.padding);
+    if (field_.tokenize)
+      return fill_values<std::int64_t>(slot, field_.tokenize(text), field_.padding);
+    return fill_values<std::uint8_t>(slot, text_beginning(text, length), field_.padding);
   }
 
   TextField field_;

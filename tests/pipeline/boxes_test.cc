@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -168,6 +169,41 @@ TEST(TextField, IsTokensOfAFunctionCutAndPadded) {
   EXPECT_THAT(batch.field("wide").as<std::int64_t>(), ElementsAre(3, 5, 9, 2, 1, -100));
   EXPECT_THAT(batch.field("wide.mask").as<std::uint8_t>(), ElementsAre(1, 1, 1, 1, 1, 0));
   EXPECT_EQ(calls, 4);
+}
+
+/// Of words of a and b: "ab" is one token, and 9 is behind each text.
+std::shared_ptr<const decode::Tokenizer> small_tokenizer() {
+  return std::make_shared<decode::Tokenizer>(io::Bytes::copy_of(std::string_view(R"({
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+        "post_processor": {"type": "TemplateProcessing", "special_tokens": {"E": {"ids": [9]}},
+          "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "E"}}]},
+        "model": {"type": "BPE", "vocab": {"a": 1, "b": 2, "ab": 3}, "merges": ["a b"]}})")),
+                                             "small/tokenizer.json");
+}
+
+TEST(TextField, IsTokensOfATokenizerWhoseEndStays) {
+  const TempDir folder;
+  testing::write_file(
+      folder / "t.tar",
+      TarBuilder().file("x.txt", "aab").file("y.txt", "abab ba").file("z.txt", "").end().bytes());
+  const TextField text = {.length = 3, .padding = -1, .tokenizer = small_tokenizer()};
+  Pipeline pipeline =
+      Pipeline::Builder().shards(folder / "t.tar").field(text).batch({.size = 3}).build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_THAT(batch.field("text").as<std::int64_t>(), ElementsAre(1, 3, 9, 3, 3, 9, 9, -1, -1));
+  EXPECT_THAT(batch.field("text.mask").as<std::uint8_t>(), ElementsAre(1, 1, 1, 1, 1, 1, 1, 0, 0));
+
+  const auto refusal = [&](const TextField& field) {
+    return refusal_of_boxes([&] {
+      Pipeline::Builder().shards(folder / "t.tar").field(field).batch({.size = 1}).build();
+    });
+  };
+  EXPECT_THAT(refusal({.length = 1, .tokenizer = small_tokenizer()}), HasSubstr("has no room"));
+  EXPECT_THAT(refusal({.length = 3,
+                       .tokenize = [](std::string_view) { return std::vector<std::int64_t>(); },
+                       .tokenizer = small_tokenizer()}),
+              HasSubstr("a function or of a tokenizer"));
 }
 
 TEST(TextField, ThatIsNotUtf8IsAFaultOfItsSample) {

@@ -57,6 +57,45 @@ def test_texts_that_can_never_work_are_refused(captions: str) -> None:
     build(mr.Text(4, suffixes="abc", missing="none"))
 
 
+def pairs_file(folder: Path) -> str:
+    """A tokenizer.json as RoBERTa's, trained on the captions."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.train_from_iterator(
+        CAPTIONS * 3,
+        tokenizers.trainers.BpeTrainer(
+            vocab_size=300,
+            special_tokens=["<s>", "</s>"],
+            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    tokenizer.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 1), ("<s>", 0))
+    file = str(folder / "pairs.json")
+    tokenizer.save(file)
+    return file
+
+
+def test_texts_are_tokens_of_a_file(captions: str, tmp_path: Path) -> None:
+    file = pairs_file(tmp_path)
+    field = pickle.loads(pickle.dumps(mr.Text(6, tokenizer=file, padding=-100)))
+    assert field == mr.Text(6, tokenizer=file, padding=-100) and field.tokenizer == file
+    assert field != mr.Text(6, padding=-100) and mr.Text(6).tokenizer is None
+    with mr.Pipeline(captions, fields={"caption": field}, batch_size=5).numpy() as loader:
+        batch = next(iter(loader))
+    assert batch["caption"].dtype == np.int64
+    (expected,) = tokens_of(captions, mr.Tokens(file, "caption", length=6, padding=-100))
+    assert batch["caption"].tolist() == expected["caption.ids"].tolist()
+    assert batch["caption.mask"].tolist() == expected["caption.mask"].tolist()
+    assert batch["caption"][3].tolist()[-1] == 1  # a text that is cut ends as the others
+
+    with pytest.raises(mr.Error, match=r"WordLevel is not supported.*tokenizer\.json"):
+        mr.Text(6, tokenizer=words_file(tmp_path))
+    with pytest.raises(mr.Error, match="nowhere.json"):
+        mr.Text(6, tokenizer=str(tmp_path / "nowhere.json"))
+
+
 def words_file(folder: Path) -> str:
     tokenizers = pytest.importorskip("tokenizers")
     words = ["[PAD]", "[UNK]", "[END]", "a", "cat", "dog", "and"]

@@ -519,6 +519,27 @@ TEST(StepProgram, HasEveryLayer) {
       2e-2);
 }
 
+TEST(StepProgram, MasksAttention) {
+  nn::GraphBuilder builder;
+  const nn::Value mask = builder.input("mask", {9});
+  nn::Value x = builder.tokens("class_token", builder.input("image", {4, 4, 2}));
+  const nn::Conv2d entry = {.channels = 24, .kernel = 1, .flat = true};
+  for (const std::string name : {"first", "second"}) {
+    x = builder.conv2d(name + "_entry", x, entry);
+    x = builder.attention(name, x, {.heads = 2, .causal = name == "second", .masked = 7}, mask);
+  }
+  const nn::Value both = builder.add("both", builder.take_token("class", x),
+                                     builder.take_token("last", x, {.index = 8}));
+  builder.output("logits", builder.linear("fc", both, {.features = 5}));
+  const nn::Graph graph = builder.build();
+  compare_twins({.graph = graph, .options = {.objective = {.inputs = {"image", "mask"}}}});
+  compare_twins({.graph = graph,
+                 .options = {.objective = {.inputs = {"image", "mask"}},
+                             .precision = nn::Precision::kBFloat16},
+                 .lr = 0.01F},
+                2e-2);
+}
+
 TEST(StepProgram, TiesWeights) {
   nn::GraphBuilder builder;
   nn::Value x = builder.input("image", {3, 4, 4});

@@ -36,7 +36,7 @@ struct Options {
     return fmt::format("epsilon={}", layer.epsilon);
   }
   std::string operator()(const nn::Attention& layer) const {
-    return fmt::format("heads={}", layer.heads);
+    return fmt::format("heads={} causal={:d}", layer.heads, layer.causal);
   }
   std::string operator()(const nn::TakeToken& layer) const {
     return fmt::format("index={}", layer.index);

@@ -213,6 +213,7 @@ TEST(LayerParity, HoldsForLayersThatNoModelHas) {
       {{nn::Tokens{}}, {{32, 2, 3}}},
       {{nn::Attention{.heads = 4}}, {{60, 7, 1}}},  // heads of 5 channels
       {{nn::Attention{.heads = 2}}, {{96, 19, 1}}},
+      {{nn::Attention{.heads = 2, .causal = true}}, {{96, 19, 1}}},
       {{nn::TakeToken{.index = 2}}, {{20, 7, 1}}},
       {{nn::Conv2d{.channels = 24, .kernel = 1, .flat = true}}, {odd}},
       {{nn::Softmax{}}, {odd}},

@@ -55,6 +55,8 @@ ProgramData values_for(const ProgramValue& value, std::int64_t classes, std::uin
   }
   std::vector<float> numbers(count);
   for (auto& number : numbers) number = value.role == Role::kTarget ? rng.uniform() : rng.normal();
+  if (value.name == "mask")
+    for (auto& number : numbers) number = number > 0 ? 1.0F : 0.0F;
   return program_data<float>(numbers);
 }
 

@@ -139,7 +139,10 @@ def attention(x, p, o):
     batch, channels, tokens, _ = x.shape
     size = channels // 3 // o["heads"]
     query, key, value = x.reshape(batch, 3, o["heads"], size, tokens).transpose(3, 4).unbind(1)
-    shares = F.softmax(query @ key.transpose(2, 3) / size ** 0.5, -1)
+    scores = query @ key.transpose(2, 3) / size ** 0.5
+    if o["causal"]:
+        scores = scores.masked_fill(torch.ones(tokens, tokens).triu(1).bool(), -math.inf)
+    shares = F.softmax(scores, -1)
     return (shares @ value).transpose(2, 3).reshape(batch, channels // 3, tokens, 1)
 
 

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,8 +43,24 @@ std::vector<float> some_tokens() {
   return tokens;
 }
 
-TEST(TwoTowers, ComputeWhatPyTorchDoes) {
-  Network network(nn::with_logit_scale(models::with_text_tower(image_tower(), kTower),
+/// Each text's last tokens are none: 0 of the first one, 1 of the second, ...
+std::vector<float> some_texts() {
+  std::vector<float> tokens = some_tokens();
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = i % kLength + i / kLength % kLength < kLength ? 1 + tokens[i] / 2 : 0;
+  std::ranges::transform(tokens, tokens.begin(), [](float token) { return std::floor(token); });
+  return tokens;
+}
+
+models::TextTower masked_tower() {
+  models::TextTower tower = kTower;
+  tower.masked = true;
+  return tower;
+}
+
+/// Compares with PyTorch's, whose attention leaves out tokens of number 0 if the tower's does.
+void compare_towers(const models::TextTower& tower, const std::vector<float>& texts) {
+  Network network(nn::with_logit_scale(models::with_text_tower(image_tower(), tower),
                                        {.temperature = 0.1F, .parts = 2}),
                   {.batch_size = kPairs});
   // Start values of deviation 0.02 would leave little to compare.
@@ -51,8 +70,7 @@ TEST(TwoTowers, ComputeWhatPyTorchDoes) {
       std::ranges::transform(random_values(network.parameter(one.name).size(), ++seed),
                              network.parameter(one.name).begin(),
                              [](float value) { return value / 2; });
-  const std::vector<std::vector<float>> inputs = {random_values(kPairs * kPixels, 1),
-                                                  some_tokens()};
+  const std::vector<std::vector<float>> inputs = {random_values(kPairs * kPixels, 1), texts};
   std::vector<std::int64_t> samples(kPairs);
   for (std::size_t i = 0; i < kPairs; ++i) samples[i] = static_cast<std::int64_t>(i);
   const nn::OutputView output = network.forward(inputs);
@@ -76,7 +94,8 @@ TEST(TwoTowers, ComputeWhatPyTorchDoes) {
                     std::vector<float>(values.begin(), values.end()), fmt::join(one.shape, ", "));
     for (const float slope : network.gradient(one.name)) ours.push_back(static_cast<double>(slope));
   }
-  const auto theirs = testing::run_torch(fmt::format(R"(
+  const auto theirs =
+      testing::run_torch(fmt::format(R"(
 import torch.nn.functional as F
 def tensor(values, *shape): return torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_()
 w = {{}}
@@ -94,7 +113,8 @@ names = {{'self_attn.in_proj_weight': 'self_attention.in_proj_weight', 'self_att
 block.load_state_dict({{theirs: w[l + own].detach() for theirs, own in names.items()}})
 for theirs, own in names.items(): w[l + own] = block.get_parameter(theirs)
 block.train()
-x = block(x)[:, 0]
+padding = torch.cat([torch.zeros(len(x), 1).bool(), (text == 0) & {}], 1)
+x = block(x, src_key_padding_mask=padding)[:, 0]
 v = F.linear(F.layer_norm(x, (8,), w['text.ln.weight'], w['text.ln.bias'], 1e-6), w['text.projection.weight'])
 logits, labels = w['logit_scale.weight'].exp() * F.normalize(u, dim=1) @ F.normalize(v, dim=1).T, torch.arange(6)
 loss = (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
@@ -103,12 +123,31 @@ print(6 * loss.item())
 for one in w.values():
   for g in one.grad.flatten(): print(g.item())
 )",
-                                                     weights, inputs[0], kPairs, kPixels, inputs[1],
-                                                     kPairs, kLength));
+                                     weights, inputs[0], kPairs, kPixels, inputs[1], kPairs,
+                                     kLength, tower.masked ? "True" : "False"));
   if (!theirs) GTEST_SKIP() << "no Python with torch";
   ASSERT_EQ(ours.size(), theirs->size());
   for (std::size_t i = 0; i < ours.size(); ++i)
     ASSERT_NEAR(ours[i], (*theirs)[i], 2e-5 * (1 + std::abs((*theirs)[i]))) << i;
+}
+
+TEST(TwoTowers, ComputeWhatPyTorchDoes) { compare_towers(kTower, some_tokens()); }
+
+TEST(TwoTowers, ComputeWhatPyTorchDoesWithAMask) { compare_towers(masked_tower(), some_texts()); }
+
+TEST(TwoTowers, MaskedTextsAreWhatTheyAreAtAnyLength) {
+  models::TextTower longer = masked_tower();
+  longer.length = kLength + 3;
+  Network network(models::with_text_tower(image_tower(), masked_tower()), {.batch_size = kPairs});
+  Network padded(models::with_text_tower(image_tower(), longer), {.batch_size = kPairs});
+  for (const Parameter& one : network.graph().parameters().entries())
+    std::ranges::copy(network.parameter(one.name), padded.parameter(one.name).begin());
+  const std::vector<float> texts = some_texts(), image = random_values(kPairs * kPixels, 1);
+  std::vector<float> more(kPairs * (kLength + 3));
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    more[i / kLength * (kLength + 3) + i % kLength] = texts[i];
+  const std::span<float> output = network.forward({image, texts}).data;
+  EXPECT_LT(relative_error(padded.forward({image, more}).data, output), 1e-6);
 }
 
 TEST(TwoTowers, ComputeInBf16) {
@@ -139,6 +178,55 @@ TEST(TwoTowers, RefuseModelsThatDoNotFit) {
   EXPECT_THAT(refusal(models::with_text_tower(image_tower(), kTower), kTower),
               HasSubstr("one input"));
   EXPECT_THROW(nn::TokenEmbedding({.vocabulary = 0, .width = 2}), Error);
+}
+
+TEST(TwoTowers, RefuseMasksThatAreNone) {
+  nn::GraphBuilder builder;
+  const nn::Value x = builder.input("x", {12, 5, 1}), mask = builder.input("mask", {4});
+  const auto refused = [&](std::int64_t masked, std::optional<nn::Value> of) {
+    EXPECT_THROW(builder.attention("attention", x, {.heads = 2, .masked = masked}, of), Error);
+  };
+  refused(4, {});
+  refused(0, mask);
+  refused(5, mask);
+  refused(3, x);
+  refused(4, builder.relu("relu", mask));
+  builder.attention("attention", x, {.heads = 2, .masked = 4}, mask);
+}
+
+TEST(TokenEmbedding, JoinsDigitsAndHasNothingWhereThereIsNoToken) {
+  constexpr std::int64_t kVocabulary = 255 * 255 * 2;
+  const int digits = nn::token_digits(kVocabulary);
+  ASSERT_EQ(digits, 3);
+  EXPECT_EQ(nn::token_digits(255 * 255), 2);
+  EXPECT_EQ(nn::token_digits(255), 1);
+  const std::vector<std::int64_t> numbers = {0, 254, 255, 49'407, kVocabulary - 1};
+  std::vector<float> tokens(static_cast<std::size_t>(digits) * 6);  // the last one is none
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    for (int place = 0; place < digits; ++place)
+      tokens[static_cast<std::size_t>(place) * 6 + i] =
+          static_cast<float>(nn::token_digit(numbers[i], place));
+  EXPECT_LE(*std::ranges::max_element(tokens), 255);
+  std::vector<float> weight(static_cast<std::size_t>(kVocabulary)), output(6),
+      slopes(weight.size());
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i) + 0.5F;
+  const nn::TokenEmbedding layer({.vocabulary = kVocabulary, .width = 1, .digits = digits});
+  const std::vector<nn::ConstValues> inputs = {tokens};
+  layer.forward({.samples = 1, .inputs = inputs, .weight = weight, .bias = {}, .output = output});
+  EXPECT_THAT(output, ::testing::ElementsAre(0.5F, 254.5F, 255.5F, 49'407.5F, 130'049.5F, 0));
+  const std::vector<std::span<float>> none(1);
+  layer.backward({.samples = 1,
+                  .inputs = inputs,
+                  .weight = weight,
+                  .bias = {},
+                  .output = output,
+                  .output_gradient = output,
+                  .input_gradients = none,
+                  .weight_gradient = slopes,
+                  .bias_gradient = {}});
+  for (const std::int64_t number : numbers)
+    EXPECT_EQ(slopes[static_cast<std::size_t>(number)], static_cast<float>(number) + 0.5F);
+  EXPECT_EQ(std::ranges::count(slopes, 0.0F), kVocabulary - 5);
 }
 
 TEST(TokenEmbedding, TakesTheNearestTokenForWhatIsNone) {

@@ -23,14 +23,17 @@ void check_towers(const nn::Graph& image, const TextTower& text) {
 }
 
 nn::Value text_features(nn::GraphBuilder& builder, const TextTower& text) {
-  nn::Value x = builder.custom("text.embedding",
-                               std::make_shared<nn::TokenEmbedding>(nn::TokenEmbeddingOptions{
-                                   .vocabulary = text.vocabulary, .width = text.width}),
-                               {builder.input("text", {text.length})});
+  const nn::Value tokens = builder.input("text", {text.num_values()});
+  nn::Value x = builder.custom(
+      "text.embedding",
+      std::make_shared<nn::TokenEmbedding>(nn::TokenEmbeddingOptions{
+          .vocabulary = text.vocabulary, .width = text.width, .digits = text.digits}),
+      {tokens});
   x = builder.tokens("text.class_token", x, {.positions = "text.positions"});
+  TransformerBlock block = {.width = text.width, .heads = text.heads};
+  if (text.masked) block.mask = TokenMask{.value = tokens, .tokens = text.length};
   for (int i = 0; i < text.depth; ++i)
-    x = transformer_block(builder, fmt::format("text.layers.{}", i), x,
-                          {.width = text.width, .heads = text.heads});
+    x = transformer_block(builder, fmt::format("text.layers.{}", i), x, block);
   x = builder.layer_norm("text.ln", builder.take_token("text.class", x), kTransformerNorm);
   return builder.linear("text.projection", x,
                         {.features = text.features, .bias = false, .init = nn::Init::kNormal002});

@@ -271,14 +271,22 @@ Value GraphBuilder::tokens(std::string name, Value x, const Tokens& options) {
   return value;
 }
 
-Value GraphBuilder::attention(std::string name, Value x, const Attention& options) {
+Value GraphBuilder::attention(std::string name, Value x, const Attention& options,
+                              std::optional<Value> mask) {
   const Shape in = image_shape(name, options, x);
   if (options.heads < 1 || in[0] % (3 * options.heads) != 0 || in[2] != 1)
     refuse(name, options,
            "needs tokens (3 * C, T, 1), with C a multiple of " + std::to_string(options.heads) +
                " heads",
            {x});
-  return append(std::move(name), options, {x}, {in[0] / 3, in[1], 1});
+  const Shape out = {in[0] / 3, in[1], 1};
+  if (!mask && options.masked == 0) return append(std::move(name), options, {x}, out);
+  const bool fits = mask && std::holds_alternative<Input>(nodes_[mask->node].layer) &&
+                    options.masked > 0 && options.masked < in[1] && shape(*mask).size() == 1 &&
+                    shape(*mask)[0] >= options.masked;
+  if (!fits)
+    refuse(name, options, "needs a mask, an input (M), of all tokens but the first or fewer", {x});
+  return append(std::move(name), options, {x, *mask}, out);
 }
 
 Value GraphBuilder::take_token(std::string name, Value x, const TakeToken& options) {

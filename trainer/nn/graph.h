@@ -118,7 +118,8 @@ class GraphBuilder {
   Value layer_norm(std::string name, Value x, const LayerNorm& options = {});
   Value channel_scale(std::string name, Value x, const ChannelScale& options = {});
   Value tokens(std::string name, Value x, const Tokens& options = {});
-  Value attention(std::string name, Value x, const Attention& options);
+  Value attention(std::string name, Value x, const Attention& options,
+                  std::optional<Value> mask = {});
   Value take_token(std::string name, Value x, const TakeToken& options = {});
   Value conv_transpose2d(std::string name, Value x, const ConvTranspose2d& options);
   Value relu(std::string name, Value x);

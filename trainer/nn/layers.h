@@ -101,8 +101,12 @@ struct Tokens {
 
 /// Of (3 * C, T, 1), each token's query, key and value: softmax(Q K^T / sqrt(C / heads)) V of each
 /// head, which is C / heads of the channels: (C, T, 1).
+/// Of a second input, one of the graph's, the first `masked` values are of the last `masked`
+/// tokens: where one is 0, no token attends to that token. The tokens before them are always seen.
 struct Attention {
   std::int64_t heads = 1;
+  bool causal = false;  ///< a token attends to itself and to those before it
+  std::int64_t masked = 0;
 };
 
 /// One token's features: (C, T, 1) to (C).

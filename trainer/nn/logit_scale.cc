@@ -1,11 +1,13 @@
 #include "trainer/nn/logit_scale.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "io/base/error.h"
 
@@ -28,18 +30,15 @@ double norm(ConstValues z) { return std::sqrt(product(z, z)); }
 }  // namespace
 
 LogitScale::LogitScale(const LogitScaleOptions& options) : options_(options) {
-  if (options.temperature >= kLeastTemperature && options.temperature <= 1.0F) return;
-  throw Error(ErrorCode::kInvalidArgument, "a learned temperature is from 0.01 to 1, not " +
-                                               std::to_string(options.temperature));
+  require(options.temperature >= kLeastTemperature && options.temperature <= 1.0F,
+          fmt::format("a learned temperature is from 0.01 to 1, not {:.6f}", options.temperature));
 }
 
 Shape LogitScale::shape(std::span<const Shape> inputs) const {
-  const bool fits = inputs.size() == 1 && inputs[0].size() == 1 && options_.parts > 0 &&
-                    inputs[0][0] % options_.parts == 0;
-  if (fits) return inputs[0];
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      "needs the features of " + std::to_string(options_.parts) + " embeddings of one size");
+  const std::int64_t features = inputs.size() == 1 && inputs[0].size() == 1 ? inputs[0][0] : 0;
+  require(features > 0 && options_.parts > 0 && features % options_.parts == 0,
+          fmt::format("needs the features of {} embeddings of one size", options_.parts));
+  return {features};
 }
 
 std::optional<CustomParameter> LogitScale::weight(std::span<const Shape> /*inputs*/) const {

@@ -143,6 +143,16 @@ HWY_EXPORT(AddTokensBackRow);
 HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(SoftmaxBackRow);
 
+// Unseen columns get a score whose share is 0.
+void hide_columns(const RowsOf& shape, const ScaledSoftmax& of, std::int64_t row) {
+  constexpr float kNoScore = -std::numeric_limits<float>::infinity();
+  float* const x = of.x + row * shape.columns;
+  if (of.seen.causal) std::fill(x + row % shape.columns + 1, x + shape.columns, kNoScore);
+  const float* const mask = of.seen.mask + row / of.seen.rows * of.seen.stride;
+  for (std::int64_t i = 0; i < of.seen.masked; ++i)
+    if (mask[i] == 0.0F) x[shape.columns - of.seen.masked + i] = kNoScore;
+}
+
 // Calls f(offset in the row, index from `first` on, number) for the runs that lie together of the
 // row's channels [first, first + count).
 template <typename F>
@@ -213,8 +223,10 @@ void add_tokens_backward(Storage storage, const ImageShape& shape,
 
 void scaled_softmax(Storage storage, const RowsOf& shape, const ScaledSoftmax& arguments) {
 #pragma omp parallel for schedule(static)
-  for (std::int64_t row = 0; row < shape.rows; ++row)
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    hide_columns(shape, arguments, row);
     HWY_DYNAMIC_DISPATCH(SoftmaxRow)(storage, shape.columns, arguments, row);
+  }
 }
 
 void scaled_softmax_backward(Storage storage, const RowsOf& shape,

@@ -25,12 +25,16 @@ class AttentionOp final : public Op {
         size_(lowering.node(group.head).shape[0] / layer.heads),
         tokens_(lowering.node(group.head).shape[1]),
         scale_(1.0F / std::sqrt(static_cast<float>(size_))) {
+    seen_ = {.causal = layer.causal, .masked = layer.masked, .rows = heads_ * tokens_};
+    if (layer.masked > 0) read_mask(lowering, lowering.node(group.head).inputs[1]);
     split(lowering, forward(), lowering.value(input_), {&query_, &key_, &value_});
     const Tensor scores =
         product(lowering, forward(), "scores", query_, across(lowering, key_), scores_desc());
     shares_ = in_plans_type(lowering, scores);
-    forward().push_back(loop_work("softmax", {scores.memory, shares_.memory},
-                                  [this, scores](const Pass&) { compute_shares(scores); }));
+    std::vector<dnnl::memory> read = {scores.memory, shares_.memory};
+    if (mask_) read.push_back(mask_.memory);
+    forward().push_back(
+        loop_work("softmax", read, [this, scores](const Pass&) { compute_shares(scores); }));
     const Tensor outer = product(lowering, forward(), "", shares_, value_, heads_desc());
     const Tensor y = lowering.make(lowering.gradient_desc(result_));
     join(lowering, forward(), {outer}, y);
@@ -61,6 +65,14 @@ class AttentionOp final : public Op {
   }
 
  private:
+  /// In plain order, float32.
+  void read_mask(Lowering& lowering, nn::Value input) {
+    const Tensor mask = lowering.value(input);
+    mask_ = lowering.make({dims_of(mask.desc()), DataType::f32, FormatTag::ab});
+    forward().push_back(reorder_work(context_, mask.memory, mask_.memory));
+    seen_.stride = nn::num_values(lowering.graph().node(input).shape);
+  }
+
   std::int64_t matrices() const { return context_.batch_size * heads_; }
   Desc heads_desc() const { return {{matrices(), tokens_, size_}, context_.type, FormatTag::abc}; }
   Desc scores_desc() const {
@@ -134,8 +146,13 @@ class AttentionOp final : public Op {
   }
 
   void compute_shares(const Tensor& scores) const {
+    SeenColumns seen = seen_;
+    if (mask_) seen.mask = static_cast<const float*>(mask_.data());
     scaled_softmax(storage_, rows(),
-                   {.x = static_cast<float*>(scores.data()), .y = shares_.data(), .scale = scale_});
+                   {.x = static_cast<float*>(scores.data()),
+                    .y = shares_.data(),
+                    .scale = scale_,
+                    .seen = seen});
   }
   void compute_slopes(const Tensor& dshares, const Tensor& dscores) const {
     scaled_softmax_backward(storage_, rows(),
@@ -150,7 +167,8 @@ class AttentionOp final : public Op {
   Storage storage_;
   std::int64_t heads_, size_, tokens_;
   float scale_;
-  Tensor query_, key_, value_, shares_;
+  SeenColumns seen_;  // but for the mask's values
+  Tensor mask_, query_, key_, value_, shares_;
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 // An image's pixels as tokens, attention between them, and one of them.
 #include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "trainer/hlo/layers/layers.h"
 
@@ -19,6 +22,24 @@ Tensor together(const Tensor& x) {
 Tensor third_of(const Tensor& x, std::int64_t index) {
   const std::int64_t channels = x.shape[3] / 3;
   return slice(x, 3, index * channels, (index + 1) * channels);
+}
+
+/// Scores with what is not seen far below all others: exp makes 0 of it.
+Tensor seen_scores(const Tensor& scores, const nn::Attention& layer, const LayerArguments& at) {
+  constexpr double kNoScore = -1e30;
+  Builder& builder = at.builder();
+  const Shape& shape = scores.shape;
+  Tensor seen = scores;
+  if (layer.causal) {
+    const Tensor key = iota(builder, Type::kInt32, shape, 3);
+    seen = select(compare(key, Order::kLessOrEqual, iota(builder, Type::kInt32, shape, 2)), seen,
+                  kNoScore);
+  }
+  if (layer.masked == 0) return seen;
+  const Tensor mask = slice(float32(at.inputs[1]), 1, 0, layer.masked);
+  const Tensor first = splat(builder, 1.0, Type::kFloat32, {shape[0], shape[3] - layer.masked});
+  const Tensor all = broadcast(concatenate({first, mask}, 1), shape, {0, 3});
+  return select(compare(all, Order::kNotEqual, 0.0), seen, kNoScore);
 }
 
 /// A row's number at each of its places.
@@ -52,7 +73,7 @@ LayerResults layer(const nn::Attention& layer, const LayerArguments& at) {
   const Tensor key = part(1);
   const Tensor value = part(2);
   const double scale = 1.0 / std::sqrt(static_cast<double>(query.shape[3]));
-  const Tensor scores = scale * batch_dot(query, 3, key, 3);
+  const Tensor scores = seen_scores(scale * batch_dot(query, 3, key, 3), layer, at);
   const Tensor powers = exp(scores - along_rows(largest(scores, {3}), scores.shape));
   const Tensor shares = powers / along_rows(sum(powers, {3}), scores.shape);
   const Tensor factors = at.operand(shares);
@@ -65,7 +86,9 @@ LayerResults layer(const nn::Attention& layer, const LayerArguments& at) {
                 {together(batch_dot(dscores, 3, key, 2)), together(batch_dot(dscores, 2, query, 2)),
                  together(batch_dot(factors, 2, outer, 2))},
                 3);
-            return LayerGradients{.inputs = {dx}};
+            std::vector<std::optional<Tensor>> inputs(at.inputs.size());
+            inputs[0] = dx;
+            return LayerGradients{.inputs = std::move(inputs)};
           }};
 }
 

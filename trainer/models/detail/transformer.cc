@@ -19,6 +19,13 @@ nn::Conv2d tokenwise(std::int64_t features) {
           .bias_init = nn::Init::kZeros};
 }
 
+Value attended(GraphBuilder& builder, const std::string& name, Value x,
+               const TransformerBlock& block) {
+  if (!block.mask) return builder.attention(name, x, {.heads = block.heads});
+  return builder.attention(name, x, {.heads = block.heads, .masked = block.mask->tokens},
+                           block.mask->value);
+}
+
 Value branch_added(GraphBuilder& builder, const std::string& name, Value x, Value branch,
                    float depth) {
   if (depth > 0) branch = builder.stochastic_depth(name + "_depth", branch, {depth});
@@ -34,7 +41,7 @@ Value transformer_block(GraphBuilder& builder, const std::string& name, Value x,
   entry.joins_names = true;
   Value y = builder.layer_norm(name + ".ln_1", x, kTransformerNorm);
   y = builder.conv2d(name + ".self_attention.in_proj", y, entry);
-  y = builder.attention(name + ".self_attention", y, {.heads = block.heads});
+  y = attended(builder, name + ".self_attention", y, block);
   y = builder.conv2d(name + ".self_attention.out_proj", y, tokenwise(block.width));
   y = dropped(builder, name + ".dropout", y, block.dropout);
   x = branch_added(builder, name + ".self_attention", x, y, block.stochastic_depth);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "trainer/nn/graph.h"
@@ -11,11 +12,18 @@ namespace millrace::trainer::models {
 
 inline constexpr nn::LayerNorm kTransformerNorm = {.epsilon = 1e-6F};
 
+/// Of the last so many tokens: nn::Attention's.
+struct TokenMask {
+  nn::Value value;
+  std::int64_t tokens = 0;
+};
+
 struct TransformerBlock {
   std::int64_t width = 0;  ///< of a token; the hidden layer has four times as many
   int heads = 1;           ///< which share the width equally
   float dropout = 0.0F;
   float stochastic_depth = 0.0F;
+  std::optional<TokenMask> mask = {};
 };
 
 /// Of tokens (width, T, 1), to as many. Weights begin with deviation 0.02, biases with 0.

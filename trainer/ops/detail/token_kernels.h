@@ -37,12 +37,23 @@ struct RowsOf {
   std::int64_t columns = 0;
 };
 
-/// y = softmax(scale * x) along the columns; x, float32, is overwritten, and may be y's memory
-/// where that is float32.
+/// Which columns a row of attention's scores sees: its own and those before it if `causal`; of the
+/// last `masked` only those whose value is not 0, of `stride` values for each `rows` rows.
+struct SeenColumns {
+  bool causal = false;
+  const float* mask = nullptr;
+  std::int64_t masked = 0;
+  std::int64_t stride = 0;
+  std::int64_t rows = 1;
+};
+
+/// y = softmax(scale * x) along the columns that are seen, and 0 in the others; x, float32, is
+/// overwritten, and may be y's memory where that is float32. Requires: a column is seen.
 struct ScaledSoftmax {
   float* x = nullptr;
   void* y = nullptr;
   float scale = 1;
+  SeenColumns seen = {};
 };
 void scaled_softmax(Storage storage, const RowsOf& shape, const ScaledSoftmax& arguments);
 
