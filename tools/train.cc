@@ -567,6 +567,8 @@ class TrainCommand final : public Command {
     if (app_->get_option("--interpolation")->count() == 0)
       images.interpolation = before.images.interpolation;
     if (!same_task) return;
+    require(before.task.tokenizer_sha256() == choice_.task.tokenizer_sha256(),
+            "the run began with another tokenizer: --task.tokenizer is that one");
     if (app_->get_option("--eval-resize")->count() == 0)
       images.eval_resize = before.images.eval_resize;
     if (app_->get_option("--val-size")->count() == 0) images.eval_size = before.images.eval_size;

@@ -225,6 +225,27 @@ TEST_F(MutationRun, Configurations) {
   }
 }
 
+TEST_F(MutationRun, Tokenizers) {
+  const std::string whole = R"({
+    "added_tokens": [{"id": 8, "content": "<s>", "normalized": false, "lstrip": true, "special": true}],
+    "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"},
+      {"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "}]},
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true, "use_regex": true},
+    "post_processor": {"type": "TemplateProcessing", "special_tokens": {"E": {"ids": [9]}},
+      "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "E"}}]},
+    "model": {"type": "BPE", "end_of_word_suffix": "</w>", "unk_token": "<s>", "fuse_unk": true,
+      "vocab": {"a": 1, "b": 2, "ab": 3, "<s>": 8, "e": 9}, "merges": ["a b"]}})";
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t number = numbers.first; number < numbers.end; ++number) {
+    write_file(dir_ / "t.json", number == 0 ? whole : mutated_text(whole, number));
+    const auto result = survive(
+        {"train", "--summary", "--model", "lenet", "--task",
+         "clip(16, text_depth=1, text_width=8, text_heads=1, tokenizer=" + dir_ / "t.json" + ")"},
+        "tokenizer " + std::to_string(number));
+    EXPECT_TRUE(number > 0 || result.status == 0) << result.err;
+  }
+}
+
 // A checkpoint in mid-epoch, so that it contains a position; all files except the mutated one are
 // links to it.
 class RunMutants : public MutationRun {

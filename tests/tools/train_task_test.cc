@@ -147,6 +147,89 @@ TEST(TrainClip, LearnsWhichCaptionIsOfWhichPicture) {
   EXPECT_THAT(rows.out, AllOf(HasSubstr("key,feature0,feature1,"), HasSubstr(",feature31\n")));
 }
 
+/// A tokenizer.json of bytes, some of which are merged, with <s> and <e> around each text.
+std::string write_tokenizer(const TempDir& dir, const std::string& name,
+                            const std::vector<std::string>& merges) {
+  nlohmann::json vocabulary;
+  for (char letter = '!'; letter <= '~'; ++letter)
+    vocabulary[std::string(1, letter)] = vocabulary.size() + 250;
+  for (const char* piece : {"\u0120", "\u00c3", "\u00a9", "<s>", "<e>"})
+    vocabulary[piece] = vocabulary.size() + 250;
+  for (const std::string& merge : merges)
+    vocabulary[merge.substr(0, merge.find(' ')) + merge.substr(merge.find(' ') + 1)] =
+        vocabulary.size() + 250;
+  write_file(dir / name,
+             nlohmann::json{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+                            {"post_processor",
+                             {{"type", "RobertaProcessing"},
+                              {"cls", {"<s>", vocabulary["<s>"]}},
+                              {"sep", {"<e>", vocabulary["<e>"]}}}},
+                            {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", merges}}}}
+                 .dump());
+  return dir / name;
+}
+
+TEST(TrainClip, TakesATokenizersTokensAndKnowsItAgain) {
+  const TempDir dir;
+  const std::string shards = make_captioned_set(dir, 64, "txt");
+  const std::string tokenizer = write_tokenizer(dir, "t.json", {"r e", "re d", "e e", "u re"});
+  const std::string own =
+      "clip(16, text_length=16, text_width=16, text_depth=1, text_heads=2, "
+      "temperature=0.2, tokenizer=";
+  const auto trained = [&](const std::string& file, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "--task",    own + file + ")", "--model",   "lenet",       "--channels",
+        "3",         "--size",         "16",        "--train",     shards,
+        "--val",     shards,           "--devices", "2",           "--batch-size",
+        "8/all",     "--uneven",       "drop",      "--json",      "--run-dir",
+        dir / "run", "--resume",       "auto",      "--optimizer", "adam(0.003)"};
+    return run("train", words, more);
+  };
+  const ProcessResult first = trained(tokenizer, {"--epochs", "10"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  const ProcessResult result = trained(tokenizer, {"--epochs", "20"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto events = json_lines(result.out);
+  EXPECT_GT(events[events.size() - 2]["val_image_to_text_r1"], 0.7);
+  const std::string config = read_file(dir / "run/config.json");
+  EXPECT_THAT(config, HasSubstr("tokenizer_sha256"));
+
+  const std::vector<std::string> eval = {"eval", shards, "--checkpoint", dir / "run", "--json"};
+  const ProcessResult scored = millrace(eval);
+  ASSERT_EQ(scored.status, 0) << scored.err;
+  EXPECT_GT(json_lines(scored.out).at(0)["val_text_to_image_r5"], 0.7);
+
+  const std::string other = write_tokenizer(dir, "other.json", {"r e", "re d", "e e", "a n"});
+  const ProcessResult mixed = trained(other, {"--epochs", "21"});
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_THAT(mixed.err, HasSubstr("the run began with another tokenizer"));
+  std::filesystem::copy_file(other, tokenizer, std::filesystem::copy_options::overwrite_existing);
+  for (const ProcessResult& changed : {millrace(eval), trained(tokenizer, {"--epochs", "21"})}) {
+    EXPECT_NE(changed.status, 0);
+    EXPECT_THAT(changed.err, AllOf(HasSubstr("t.json is not the tokenizer that the run began with"),
+                                   HasSubstr("SHA-256")));
+  }
+  std::filesystem::remove(tokenizer);
+  EXPECT_THAT(millrace(eval).err, HasSubstr("t.json: No such file"));
+}
+
+TEST(TrainClip, RefusesTokenizersThatItCannotRead) {
+  const TempDir dir;
+  const auto refusal = [&](const std::string& more) {
+    return millrace({"train", "--train", dir / "none.tar", "--model", "lenet", "--task",
+                     "clip(16, " + more + ")"})
+        .err;
+  };
+  EXPECT_THAT(refusal("tokenizer=nowhere.json"), HasSubstr("nowhere.json: No such file"));
+  EXPECT_THAT(refusal("tokenizer='https://example.org/tokenizer.json'"),
+              HasSubstr("a file of this machine"));
+  write_file(dir / "words.json", R"({"model": {"type": "WordPiece"}})");
+  EXPECT_THAT(refusal("tokenizer=" + dir / "words.json"),
+              AllOf(HasSubstr("model WordPiece is not supported"), HasSubstr("words.json")));
+  EXPECT_THAT(refusal("text_length=2, tokenizer=" + write_tokenizer(dir, "t.json", {})),
+              HasSubstr("no room"));
+}
+
 TEST(TrainClip, ReadsJsonAndRefusesWhatHasNoCaptionOrDoesNotFit) {
   const TempDir dir;
   const std::string shards = make_captioned_set(dir, 64, "json");

@@ -12,6 +12,7 @@
 #include "decode/text.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "trainer/nn/token_embedding.h"
 
 namespace millrace::tools {
 namespace {
@@ -33,33 +34,51 @@ std::string_view beginning(std::string_view text, std::size_t most) {
   return cut.substr(0, utf8_prefix(cut));
 }
 
-template <typename Value, typename Convert>
-void write_bytes(std::string_view text, std::span<std::byte> slot, const Convert& convert) {
-  std::vector<Value> values(slot.size() / sizeof(Value));
-  std::ranges::transform(beginning(text, values.size()), values.begin(), [&](char byte) {
-    return static_cast<Value>(convert(static_cast<std::uint8_t>(byte)));
-  });
-  std::memcpy(slot.data(), values.data(), slot.size());
+/// What the tower of texts takes for the caption.
+std::vector<std::uint8_t> tower_values(std::string_view text, const TextTarget& of) {
+  const auto length = static_cast<std::size_t>(of.tower.length);
+  std::vector<std::uint8_t> values(static_cast<std::size_t>(of.tower.num_values()));
+  if (!of.tokens) {
+    std::ranges::transform(beginning(text, length), values.begin(),
+                           [](char byte) { return static_cast<std::uint8_t>(byte); });
+    return values;
+  }
+  const std::vector<std::int64_t> tokens = of.tokens->encode(text, length);
+  for (int place = 0; place < of.tower.digits; ++place)
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      values[static_cast<std::size_t>(place) * length + i] =
+          static_cast<std::uint8_t>(trainer::nn::token_digit(tokens[i], place));
+  return values;
 }
 
-void write_caption(std::string_view text, decode::DType dtype, std::span<std::byte> slot) {
+template <typename Value, typename Convert>
+void write_values(std::span<const std::uint8_t> values, std::span<std::byte> slot,
+                  const Convert& convert) {
+  std::vector<Value> converted(values.size());
+  std::ranges::transform(values, converted.begin(), convert);
+  std::memcpy(slot.data(), converted.data(), slot.size());
+}
+
+void write_caption(std::span<const std::uint8_t> values, decode::DType dtype,
+                   std::span<std::byte> slot) {
   if (dtype == decode::DType::kBFloat16)
-    return write_bytes<std::uint16_t>(text, slot,
-                                      [](std::uint8_t byte) { return decode::to_bfloat16(byte); });
+    return write_values<std::uint16_t>(
+        values, slot, [](std::uint8_t value) { return decode::to_bfloat16(value); });
   if (dtype == decode::DType::kUInt8)
-    return write_bytes<std::uint8_t>(text, slot, [](std::uint8_t byte) { return byte; });
-  write_bytes<float>(text, slot, [](std::uint8_t byte) { return byte; });
+    return static_cast<void>(std::memcpy(slot.data(), values.data(), slot.size()));
+  write_values<float>(values, slot, [](std::uint8_t value) { return value; });
 }
 
 }  // namespace
 
 pipeline::FunctionField caption_field(const TextTarget& of, decode::DType dtype) {
   return {.name = kCaptionField,
-          .output = {.dtype = dtype, .shape = {of.tower.length}},
+          .output = {.dtype = dtype, .shape = {of.tower.num_values()}},
           .decode = [of, dtype](const wds::Sample& sample, const decode::SampleId&,
                                 std::span<std::byte> slot) {
-            read_caption(sample, of,
-                         [&](std::string_view text) { write_caption(text, dtype, slot); });
+            read_caption(sample, of, [&](std::string_view text) {
+              write_caption(tower_values(text, of), dtype, slot);
+            });
           }};
 }
 

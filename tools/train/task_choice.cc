@@ -11,10 +11,12 @@
 #include "decode/sample_id.h"
 #include "decode/transforms/normalize.h"
 #include "io/base/error.h"
+#include "io/opener.h"
 #include "tools/train/captions.h"
 #include "tools/train/mask_colours.h"
 #include "tools/train/saved_component.h"
 #include "tools/view/visible.h"
+#include "trainer/nn/token_embedding.h"
 #include "trainer/retrieval_objective.h"
 
 namespace millrace::tools {
@@ -107,6 +109,15 @@ std::unique_ptr<trainer::Objective> dense_objective(const TaskChoice& task, std:
   return objective_of({.heads = std::move(heads)});
 }
 
+/// A checkpoint from before texts were masked does not say that they are not.
+nlohmann::ordered_json with_text_mask(nlohmann::ordered_json json) {
+  nlohmann::ordered_json& task = json.at("task");
+  if (task.is_object() && task.value("name", "") == tasks::Clip::kName.word &&
+      !task.contains("text_mask"))
+    task["text_mask"] = false;
+  return json;
+}
+
 constexpr const char* kSampleField = "sample";
 
 /// Which sample a slot is of, by its shard and key.
@@ -144,6 +155,28 @@ void TaskChoice::choose(const TaskKind& kind) {
 }
 
 void TaskChoice::settle() {
+  read_colours();
+  read_tokens();
+}
+
+void TaskChoice::read_tokens() {
+  if (!what_.text || what_.text->tokenizer.empty() || what_.text->tokens) return;
+  TextTarget& text = *what_.text;
+  require(!io::is_network_url(text.tokenizer) && !io::is_stream_url(text.tokenizer),
+          "a tokenizer is a file of this machine, not " + io::printable_url(text.tokenizer));
+  text.tokens = decode::read_tokenizer(io::UrlOpener(), text.tokenizer);
+  require(tokenizer_sha256_.empty() || tokenizer_sha256_ == text.tokens->sha256(),
+          text.tokenizer + " is not the tokenizer that the run began with: its SHA-256 is " +
+              text.tokens->sha256() + ", not " + tokenizer_sha256_);
+  tokenizer_sha256_ = text.tokens->sha256();
+  require(static_cast<std::size_t>(text.tower.length) > text.tokens->num_added(),
+          "a text_length of " + std::to_string(text.tower.length) +
+              " has no room for a token of a caption");
+  text.tower.vocabulary = text.tokens->vocabulary();
+  text.tower.digits = trainer::nn::token_digits(text.tower.vocabulary);
+}
+
+void TaskChoice::read_colours() {
   if (!has_class_mask() || what_.mask->colors.empty() || !colours.empty()) return;
   MaskColours table = read_mask_colours(what_.mask->colors, what_.mask->ignore);
   colours = std::move(table.colours);
@@ -237,6 +270,7 @@ std::string TaskChoice::text(std::int64_t outputs) const {
 
 void TaskChoice::to_json(nlohmann::ordered_json& json) const {
   json["task"] = component_json(*kind_);
+  if (!tokenizer_sha256_.empty()) json["tokenizer_sha256"] = tokenizer_sha256_;
   if (!names.empty()) json["class_names"] = names;
   if (!has_class_mask()) return;
   auto& table = json["mask_colors"] = nlohmann::ordered_json::array();
@@ -244,7 +278,8 @@ void TaskChoice::to_json(nlohmann::ordered_json& json) const {
 }
 
 void TaskChoice::from_json(const nlohmann::ordered_json& json) {
-  choose(TaskKind(saved_component(json, "task", standard_tasks())));
+  choose(TaskKind(saved_component(with_text_mask(json), "task", standard_tasks())));
+  if (json.contains("tokenizer_sha256")) json["tokenizer_sha256"].get_to(tokenizer_sha256_);
   if (json.contains("class_names")) json["class_names"].get_to(names);
   if (!has_class_mask()) return;
   for (const auto& line : json.at("mask_colors"))

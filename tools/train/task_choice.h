@@ -32,8 +32,12 @@ struct TaskChoice {
 
   void choose(const TaskKind& kind);
   bool is_chosen() const { return kind_.has_value(); }
-  /// Reads the table of colours. Requires: is_chosen(). Throws: as read_mask_colours().
+  /// Reads the table of colours, or the tokenizer. Requires: is_chosen(). Throws: as
+  /// read_mask_colours() and read_tokenizer(); InvalidArgument for a tokenizer that is not the
+  /// checkpoint's.
   void settle();
+  /// Of the tokenizer; empty for none.
+  const std::string& tokenizer_sha256() const { return tokenizer_sha256_; }
   /// Throws: InvalidArgument for a model that does not support this task.
   void check(const std::string& model, bool dense_model) const;
 
@@ -69,6 +73,10 @@ struct TaskChoice {
   void from_json(const nlohmann::ordered_json& json);
 
  private:
+  void read_colours();
+  void read_tokens();
+
+  std::string tokenizer_sha256_ = {};
   std::optional<TaskKind> kind_ = {};
   Task what_ = {};
 };

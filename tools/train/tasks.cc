@@ -204,11 +204,14 @@ void Clip::fields(FieldList& field) {
   loss.fields(field);
   field("text_field", text.field, "The caption's suffix in a sample");
   field("text_key", text.key, "The caption's key in that field, if it is JSON");
-  field("text_length", tower.length, {.min = 1, .max = kMostTokens, .unit = "bytes"},
-        "Of a caption's UTF-8, which are its tokens; what is longer is cut");
+  field("text_length", tower.length, {.min = 1, .max = kMostTokens, .unit = "tokens"},
+        "Of a caption: the tokenizer's, or its UTF-8's bytes; what is longer is cut");
   field("text_width", tower.width, {.min = 1, .max = 65536}, "Features of a token");
   field("text_depth", tower.depth, {.min = 1, .max = 1024}, "Blocks of the texts' transformer");
   field("text_heads", tower.heads, {.min = 1}, "Heads of each of its attentions");
+  field("text_mask", tower.masked, "Attention leaves out what is behind a caption");
+  field("tokenizer", text.tokenizer,
+        "Whose tokens a caption becomes: a tokenizer.json of byte pair encoding; empty: its bytes");
 }
 
 void Clip::check() const {

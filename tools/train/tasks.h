@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/tokenizer.h"
 #include "io/component/choice.h"
 #include "trainer/loss/clip.h"
 #include "trainer/loss/cross_entropy.h"
@@ -56,11 +57,15 @@ struct DepthTarget {
   double weight = 1.0;
 };
 
-/// A caption beside the image, as the UTF-8 bytes that the tower of texts takes for tokens.
+/// A caption beside the image, as a tokenizer's tokens, or as the UTF-8 bytes that the tower of
+/// texts takes for tokens.
 struct TextTarget {
-  std::string field = "txt";  ///< its suffix in a sample
-  std::string key = {};       ///< of JSON in that field; empty: the field is the text
-  trainer::models::TextTower tower = {};
+  std::string field = "txt";   ///< its suffix in a sample
+  std::string key = {};        ///< of JSON in that field; empty: the field is the text
+  std::string tokenizer = {};  ///< a file of this machine; empty: bytes are tokens
+  /// Of that file, with its numbers in `tower`: TaskChoice::settle() reads it.
+  std::shared_ptr<const decode::Tokenizer> tokens = {};
+  trainer::models::TextTower tower = {.masked = true};
 };
 
 /// What a task says, whichever it is.

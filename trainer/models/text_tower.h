@@ -8,8 +8,8 @@
 //
 // A text is its tokens' numbers, "text", (length), of the pictures' type, or (digits * length), as
 // nn::TokenEmbedding joins them. With `masked`, nothing attends to tokens whose first value is 0;
-// else what is behind a text is a token like others. A class token's features are the text's, after as
-// many blocks as `depth` and a linear layer without bias, "text.projection". The image's layers
+// else what is behind a text is a token like others. A class token's features are the text's, after
+// as many blocks as `depth` and a linear layer without bias, "text.projection". The image's layers
 // keep their names, so that weights of a classifier start them.
 //
 // Source: Radford and others, "Learning transferable visual models from natural language
@@ -29,10 +29,10 @@ struct TextTower {
   std::int64_t vocabulary = 256;  ///< token numbers are below it
   int digits = 0;                 ///< of a token's number; 0: it is a value itself
   bool masked = false;
-  std::int64_t width = 256;       ///< of a token
-  int depth = 4;                  ///< blocks
-  int heads = 4;                  ///< which share a token's width equally
-  std::int64_t features = 128;    ///< of the embedding, as many as the image's
+  std::int64_t width = 256;     ///< of a token
+  int depth = 4;                ///< blocks
+  int heads = 4;                ///< which share a token's width equally
+  std::int64_t features = 128;  ///< of the embedding, as many as the image's
 
   /// Of the input "text".
   std::int64_t num_values() const { return length * (digits > 0 ? digits : 1); }
