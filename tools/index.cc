@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "io/base/error.h"
@@ -71,6 +72,25 @@ bool lists_all(const wds::Manifest& manifest, const wds::Manifest& shards) {
   });
 }
 
+/// `manifest`, with what `before` says of shards that are still there and not of `asked`.
+wds::Manifest with_others(const wds::Manifest& before, const wds::Manifest& manifest,
+                          const std::set<std::string>& asked, const io::Opener& opener) {
+  std::unordered_map<std::string, const wds::ManifestShard*> own;
+  for (const wds::ManifestShard& shard : manifest.shards) own.emplace(file_name(shard), &shard);
+  wds::Manifest whole = manifest;
+  whole.shards.clear();
+  for (const wds::ManifestShard& shard : before.shards) {
+    const auto found = own.find(file_name(shard));
+    if (!asked.contains(file_name(shard)) && output_exists(opener, shard.url))
+      whole.shards.push_back(shard);
+    if (found != own.end()) whole.shards.push_back(*found->second);
+    if (found != own.end()) own.erase(found);
+  }
+  for (const wds::ManifestShard& shard : manifest.shards)
+    if (own.contains(file_name(shard))) whole.shards.push_back(shard);
+  return whole;
+}
+
 class IndexCommand final : public Command {
  public:
   std::string name() const override { return "index"; }
@@ -94,7 +114,9 @@ class IndexCommand final : public Command {
         ->type_name("FILE")
         ->transform(output_path());
     app.add_flag("--dali", dali_, "Write DALI's indexes (.idx, v1.2) too");
-    app.add_flag("--force", force_, "Rebuild existing indexes and manifest");
+    app.add_flag(
+        "--force", force_,
+        "Rebuild existing indexes; the manifest keeps its other shards that are still there");
     app.add_option("--threads", threads_, "Shards read at once; 0: one per core")
         ->transform(whole_number(0, kMaxThreads))
         ->check(own_of_process());
@@ -148,7 +170,9 @@ class IndexCommand final : public Command {
     trainer::decide(processes_->cluster(), [&] {
       if (sets.empty())
         throw Error(ErrorCode::kCorrupt, "no shard could be indexed: all are damaged");
-      for (const Set& set : sets) write_set(set.manifest, set.path, context);
+      std::set<std::string> asked;
+      for (const std::string& url : all) asked.insert(file_name({.url = io::printable_url(url)}));
+      for (const Set& set : sets) write_set(set.manifest, set.path, asked, context);
       return std::string();
     });
   }
@@ -245,15 +269,27 @@ class IndexCommand final : public Command {
   /// A manifest that lists these shards, and maybe more of their set, is kept; any other is
   /// replaced only with --force.
   void write_set(const wds::Manifest& manifest, const std::string& path,
-                 CommandContext& context) const {
+                 const std::set<std::string>& asked, CommandContext& context) const {
     const auto opener = read_.network.opener();
     if (!force_ && output_exists(*opener, path)) {
       if (lists_all(wds::read_manifest(*opener, path), manifest)) return;
       throw Error(ErrorCode::kInvalidArgument, path + " exists and differs: --force replaces it");
     }
     make_parent_folders(path);
-    wds::write_manifest(manifest, path, replace(), opener.get());
-    context.log.info(fmt::format("{} in {}", counted(manifest.shards.size(), "shard"), path));
+    const wds::Manifest whole = with_others(earlier(path, *opener), manifest, asked, *opener);
+    wds::write_manifest(whole, path, replace(), opener.get());
+    context.log.info(fmt::format("{} in {}", counted(whole.shards.size(), "shard"), path));
+  }
+
+  /// What stands there, if it is a manifest.
+  static wds::Manifest earlier(const std::string& path, const io::Opener& opener) {
+    if (!output_exists(opener, path)) return {};
+    try {
+      return wds::read_manifest(opener, path);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCorrupt && error.code() != ErrorCode::kTruncated) throw;
+      return {};
+    }
   }
 
   static void print(const Indexed& indexed, CommandContext& context) {

@@ -145,7 +145,12 @@ class StatsCommand final : public Command {
       if (batch.size() == kBatchSamples || bytes >= kBatchBytes) flush();
       return going && ++taken != limit_;
     };
-    scan({.shards = shards, .opener = *followed, .ledger = ledger, .stop = context.stop}, take);
+    scan({.shards = shards,
+          .opener = *followed,
+          .ledger = ledger,
+          .stop = context.stop,
+          .indexed = true},
+         take);
     if (going) flush();
   }
 

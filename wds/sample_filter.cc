@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -63,6 +64,12 @@ struct SampleFilter::Node {
   std::string suffix = {};      ///< of a value; empty: the key
   bool is_json = false;         ///< whether the field is parsed
   std::vector<Json> path = {};  ///< members' names and numbers in it
+  /// Of a value: whether it was looked for, and whether a sample had it.
+  struct Sightings {
+    std::atomic<bool> asked = false;
+    std::atomic<bool> found = false;
+  };
+  std::shared_ptr<Sightings> seen = {};
 };
 
 namespace {
@@ -313,6 +320,16 @@ class Values {
 
   Value of(const Node& node) {
     if (node.suffix.empty()) return {.json = sample_.key};
+    Value value = in_sample(node);
+    if (node.seen) {
+      if (!node.seen->asked) node.seen->asked = true;
+      if (!value.json.is_null() && !node.seen->found) node.seen->found = true;
+    }
+    return value;
+  }
+
+ private:
+  Value in_sample(const Node& node) {
     const Field* field = sample_.find(node.suffix);
     if (field == nullptr) return {};
     try {
@@ -328,7 +345,6 @@ class Values {
     }
   }
 
- private:
   const Json& parsed(const std::string& suffix, const Field& field) {
     const auto found = fields_.find(suffix);
     if (found != fields_.end()) return found->second;
@@ -482,10 +498,35 @@ Json grouped(const Value& value) {
   return as_number(value.json) == Exact{rounded} ? Json(rounded) : value.json;
 }
 
+void watch_values(Node& node) {
+  if (node.op == Op::kValue && !node.suffix.empty())
+    node.seen = std::make_shared<Node::Sightings>();
+  for (Node& part : node.parts) watch_values(part);
+}
+
+/// "json.size.width", "json.boxes[0]".
+std::string name_of(const Node& node) {
+  std::string name = node.suffix;
+  for (const Json& step : node.path)
+    name += step.is_string() ? "." + step.get<std::string>()
+                             : "[" + std::to_string(step.get<std::size_t>()) + "]";
+  return name;
+}
+
+void add_unseen(const Node& node, std::vector<std::string>& names) {
+  if (node.seen && node.seen->asked && !node.seen->found) names.push_back(name_of(node));
+  for (const Node& part : node.parts) add_unseen(part, names);
+}
+
+std::unique_ptr<const Node> watched(Node node) {
+  watch_values(node);
+  return std::make_unique<const Node>(std::move(node));
+}
+
 }  // namespace
 
 SampleFilter::SampleFilter(std::string_view expression)
-    : root_(std::make_unique<const Node>(FilterParser(expression).whole())) {
+    : root_(watched(FilterParser(expression).whole())) {
   add_suffixes(*root_, suffixes_);
 }
 SampleFilter::~SampleFilter() = default;
@@ -493,6 +534,12 @@ SampleFilter::SampleFilter(SampleFilter&&) noexcept = default;
 SampleFilter& SampleFilter::operator=(SampleFilter&&) noexcept = default;
 
 const std::vector<std::string>& SampleFilter::suffixes() const { return suffixes_; }
+
+std::vector<std::string> SampleFilter::unseen() const {
+  std::vector<std::string> names;
+  add_unseen(*root_, names);
+  return names;
+}
 
 bool SampleFilter::operator()(const Sample& sample) const {
   Values values(sample);

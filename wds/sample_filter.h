@@ -39,6 +39,8 @@ class SampleFilter {
   /// Throws: Corrupt for a field that is not JSON or text, with the url, the key, the field and its
   /// offset.
   bool operator()(const Sample& sample) const;
+  /// The values that it looked for and no sample so far has had: "json.scroe".
+  std::vector<std::string> unseen() const;
 
   struct Node;
 

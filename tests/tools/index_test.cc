@@ -74,6 +74,22 @@ TEST_F(Index, OfOneShardKeepsTheSetsManifest) {
   EXPECT_THAT(error_, HasSubstr("set-manifest.json"));
 }
 
+TEST_F(Index, ForcedOfOneShardKeepsTheOthersOfTheManifest) {
+  index({shards_});
+  const auto counts = [this] {
+    std::vector<int> numbers;
+    const auto manifest = nlohmann::json::parse(read_file(dir_ / "set-manifest.json"));
+    for (const auto& shard : manifest["shardlist"]) numbers.push_back(shard["nsamples"]);
+    return numbers;
+  };
+  write_file(dir_ / "set-000001.tar", TarBuilder().file("a.cls", "1").end().bytes());
+  index({dir_ / "set-000001.tar", "--force"});
+  EXPECT_EQ(counts(), (std::vector{20, 1}));
+  std::filesystem::remove(dir_ / "set-000000.tar");
+  index({dir_ / "set-000001.tar", "--force"});
+  EXPECT_EQ(counts(), std::vector{1}) << "of shards that are there";
+}
+
 TEST_F(Index, OfAnotherShardIsRefused) {
   index({shards_});
   write_file(dir_ / "set-000000.tar", TarBuilder().file("a.cls", "1").end().bytes());

@@ -53,7 +53,11 @@ class SurveyPass {
       if (batch_.size() == kSurveyBatch || bytes_ >= kSurveyBytes) flush();
       return going_ && ++taken != input_.limit;
     };
-    scan({.shards = input_.shards, .opener = *opener_, .ledger = ledger_, .stop = input_.stop},
+    scan({.shards = input_.shards,
+          .opener = *opener_,
+          .ledger = ledger_,
+          .stop = input_.stop,
+          .indexed = true},
          take);
     if (going_) flush();
     survey_.take_faults(ledger_);

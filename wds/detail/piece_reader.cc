@@ -181,6 +181,7 @@ std::optional<std::uint64_t> PieceReader::lost_samples(const Error& fault) const
 // not read by, may say.
 std::optional<std::uint64_t> PieceReader::samples_before() const {
   if (start_offset_ == 0 || piece_.cut()) return 0;
+  if (is_scanned_whole()) return piece_.scan->sample_at(start_offset_);
   try {
     const auto index = find_index(shared_->opener, piece_.url, shared_->spec.shard.stop, nullptr,
                                   IndexParts::kSamples);
@@ -190,6 +191,8 @@ std::optional<std::uint64_t> PieceReader::samples_before() const {
   }
   return {};
 }
+
+bool PieceReader::is_scanned_whole() const { return piece_.scan && !piece_.scan->damage; }
 
 // A scan does not know what lies behind damage; a manifest may.
 std::optional<std::uint64_t> PieceReader::listed_samples() const {
@@ -206,6 +209,7 @@ std::optional<std::uint64_t> PieceReader::all_samples(const Error& fault) const 
   }
   if (piece_.count > 0) return piece_.count;
   if (index_) return index_->samples.size();
+  if (is_scanned_whole()) return piece_.scan->count;
   return samples_in_shard(shared_->ledger.policy(), fault, shared_->opener, piece_.url,
                           shared_->spec.shard.stop);
 }

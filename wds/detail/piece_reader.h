@@ -75,6 +75,7 @@ class PieceReader {
   OnFault report(const Error& fault, bool goes_on);
   std::optional<std::uint64_t> lost_samples(const Error& fault) const;
   std::optional<std::uint64_t> samples_before() const;
+  bool is_scanned_whole() const;
   std::optional<std::uint64_t> listed_samples() const;
   std::optional<std::uint64_t> all_samples(const Error& fault) const;
 
