@@ -25,7 +25,7 @@ class ReportCommand final : public Command {
  public:
   std::string name() const override { return "report"; }
   std::string summary() const override {
-    return "Draws runs as one HTML page: curves, time, input, samples, options";
+    return "Draws a run as one HTML page, or several side by side to compare them";
   }
   std::string example() const override {
     return "  millrace report runs/one -o one.html\n"

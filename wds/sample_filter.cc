@@ -186,6 +186,7 @@ class FilterParser {
     }
     for (const auto& [word, op] : kComparisons)
       if (take(word)) return joined(op, std::move(left), operand());
+    if (!at_end() && text_[at_] == '=') refuse("= compares nothing, == does");
     return left;
   }
 

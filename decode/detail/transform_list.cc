@@ -6,6 +6,7 @@
 
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "io/component/component_text.h"
 
 namespace millrace::decode::detail {
 namespace {
@@ -55,18 +56,21 @@ TransformList::TransformList(std::span<const Transform> transforms) {
 void TransformList::add(const Transform& transform) {
   steps_.push_back(transform.make());
   const TransformStep* step = steps_.back().get();
+  const auto in_order = [&](bool is_so, const char* order) {
+    if (!is_so) throw Error(ErrorCode::kInvalidArgument, text(transform) + ": " + order);
+  };
   const auto draws = [&] {
     return generator_for(step->purpose().value_or(purpose_of(transform.type().name().word)));
   };
   if (const auto* geometry = dynamic_cast<const GeometryStep*>(step)) {
-    require(geometry->may_be_late() || (pixels_.empty() && scale_ == nullptr),
-            "crops and resizes come before transforms of levels, and Normalize comes last");
+    in_order(geometry->may_be_late() || (pixels_.empty() && scale_ == nullptr),
+             "crops and resizes come before transforms of levels, and Normalize comes last");
     geometry_.push_back({geometry, draws()});
   } else if (const auto* pixels = dynamic_cast<const PixelStep*>(step)) {
-    require(scale_ == nullptr, "transforms of levels come before Normalize");
+    in_order(scale_ == nullptr, "transforms of levels come before Normalize");
     pixels_.push_back({pixels, draws()});
   } else {
-    require(scale_ == nullptr, "Normalize may be given once");
+    in_order(scale_ == nullptr, "Normalize may be given once");
     scale_ = dynamic_cast<const ScaleStep*>(step);
     MILLRACE_CHECK(scale_ != nullptr, "a transform is of one of the three kinds");
   }

@@ -163,9 +163,10 @@ std::string with_alternatives(std::string_view name, const std::string& shown) {
 
 std::string help(const StructType& type) {
   constexpr std::size_t kIndent = 2;
-  std::string lines =
-      fmt::format("{}: {} ({} in Python)\n  {}\n", type.name().word, type.name().sentence,
-                  type.name().python, wrapped(usage(type), kIndent, 2 * kIndent));
+  const std::string head = fmt::format("{}: {} ({} in Python)", type.name().word,
+                                       type.name().sentence, type.name().python);
+  std::string lines = fmt::format("{}\n  {}\n", wrapped(head, 0, kIndent),
+                                  wrapped(usage(type), kIndent, 2 * kIndent));
   for (const Field& field : type.fields(type.usual()))
     lines += help_entry(with_alternatives(field.name, field.type->shown()),
                         std::string(field.sentence) + facts(field));

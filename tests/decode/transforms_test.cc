@@ -326,11 +326,12 @@ TEST(Transforms, StandInTheOrderOfTheirKinds) {
   };
   EXPECT_EQ(refusal("rrc(8), flood, brighter, hflip, normalize, hflip"), "");
   EXPECT_EQ(refusal("flood, rrc(8)"),
-            "crops and resizes come before transforms of levels, and Normalize comes last");
+            "rrc(8): crops and resizes come before transforms of levels, and Normalize comes last");
   EXPECT_EQ(refusal("normalize, rrc(8)"),
-            "crops and resizes come before transforms of levels, and Normalize comes last");
-  EXPECT_EQ(refusal("rrc(8), normalize, flood"), "transforms of levels come before Normalize");
-  EXPECT_EQ(refusal("rrc(8), normalize, normalize"), "Normalize may be given once");
+            "rrc(8): crops and resizes come before transforms of levels, and Normalize comes last");
+  EXPECT_EQ(refusal("rrc(8), normalize, flood"),
+            "flood: transforms of levels come before Normalize");
+  EXPECT_EQ(refusal("rrc(8), normalize, normalize"), "normalize: Normalize may be given once");
   EXPECT_EQ(kind_of(decode::ColorJitter()), decode::TransformKind::kPixels);
 }
 

@@ -121,7 +121,7 @@ TEST(SampleFilter, SaysWhereAnExpressionIsWrong) {
   EXPECT_THAT(wrong("json.width >= "), HasSubstr("expected a value at column 15"));
   EXPECT_THAT(wrong("(cls == 1"), HasSubstr("expected a )"));
   EXPECT_THAT(wrong("cls == 'x"), HasSubstr("not closed at column 8"));
-  EXPECT_THAT(wrong("cls = 3"), HasSubstr("expected the end here at column 5"));
+  EXPECT_THAT(wrong("cls = 3"), HasSubstr("= compares nothing, == does at column 5"));
   EXPECT_THAT(wrong("cls in [1,"), HasSubstr("not closed"));
   EXPECT_THAT(wrong("json[x] == 1"), HasSubstr("column 6"));
   EXPECT_THAT(wrong(std::string(200, '(')), HasSubstr("nested too deep"));

@@ -225,9 +225,10 @@ std::string remarks(const std::vector<RunRecord>& runs) {
     const Advice advice = advice_of(run);
     const std::string fault = text_in(run.fault, "message");
     if (fault.empty() && advice.verdict.empty()) continue;
-    text += fmt::format(
-        "<p>{}: {}</p>\n", "<b>" + run_name(run, runs) + "</b>",
-        escaped(fault.empty() ? advice.verdict + " " + advice.what_to_do : "failed: " + fault));
+    const bool says_failed = fault.find("failed: ") != std::string::npos;  // "process 1 failed: "
+    text += fmt::format("<p>{}: {}</p>\n", "<b>" + run_name(run, runs) + "</b>",
+                        escaped(fault.empty() ? advice.verdict + " " + advice.what_to_do
+                                              : (says_failed ? "" : "failed: ") + fault));
   }
   return text;
 }

@@ -192,7 +192,8 @@ class Evaluation {
     return fmt::format(
                "<h3>Reliability</h3>\n<p>What was predicted with a probability of p should be {} "
                "with frequency p: the line. Expected calibration error: {}.</p>\n"
-               "<div class=\"charts\"><figure><figcaption>How often {}, by the probability "
+               "<div class=\"charts\"><figure class=\"square\"><figcaption>How often {}, by the "
+               "probability "
                "said</figcaption>\n{}</figure>\n<div>",
                is_labels ? "so" : "right", html::percent(*error),
                is_labels ? "a label holds" : "a prediction is right",
@@ -319,7 +320,7 @@ constexpr const char* kEvaluationStyle = R"css(
 .confusion .s8{background:color-mix(in srgb,var(--c0) 41%,var(--card))}
 .confusion .s9{background:color-mix(in srgb,var(--c0) 46%,var(--card))}
 .reliable{stroke:var(--c0);stroke-width:13;opacity:.75}
-.charts figure svg{max-width:460px}
+.square svg{max-width:460px}
 .shots.triples{grid-template-columns:repeat(auto-fill,minmax(min(100%,300px),1fr))}
 .triple{display:grid;grid-template-columns:repeat(3,1fr);gap:4px}
 .shot code{display:block;font-size:.72rem;margin-top:2px}
