@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,6 +25,9 @@ void append_numbers(const JsonTree& value, std::string_view where, std::vector<f
     numbers.push_back(value.get<bool>() ? 1.0F : 0.0F);
   } else if (value.is_number()) {
     numbers.push_back(value.get<float>());
+    if (!std::isfinite(numbers.back()))
+      throw Error(ErrorCode::kCorrupt,
+                  fmt::format("JSON value at \"{}\" holds a number beyond float32", where));
   } else {
     throw Error(ErrorCode::kCorrupt, fmt::format("JSON value at \"{}\" holds a {}, not numbers",
                                                  where, value.type_name()));

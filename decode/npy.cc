@@ -126,6 +126,13 @@ T fitted(std::int64_t value, DType dtype) {
   return static_cast<T>(value);
 }
 
+float float_of(double value) {
+  const auto rounded = static_cast<float>(value);
+  if (std::isinf(rounded) && std::isfinite(value))
+    throw Error(ErrorCode::kCorrupt, fmt::format("npy: {} is beyond float32", value));
+  return rounded;
+}
+
 }  // namespace
 
 std::int64_t NpyArray::num_values() const {
@@ -171,11 +178,10 @@ void copy_npy(const NpyArray& array, const ArraySpec& spec, std::span<std::byte>
       return write_all<std::int64_t>(array, slot, [&](std::size_t i) { return reader.integer(i); });
     case DType::kFloat32:
       return write_all<float>(array, slot,
-                              [&](std::size_t i) { return static_cast<float>(reader.number(i)); });
+                              [&](std::size_t i) { return float_of(reader.number(i)); });
     case DType::kBFloat16:
-      return write_all<std::uint16_t>(array, slot, [&](std::size_t i) {
-        return to_bfloat16(static_cast<float>(reader.number(i)));
-      });
+      return write_all<std::uint16_t>(
+          array, slot, [&](std::size_t i) { return to_bfloat16(float_of(reader.number(i))); });
   }
 }
 

@@ -21,9 +21,14 @@ class AppendFile {
   virtual void append(std::string_view text) = 0;
   /// In bytes, with what was there before.
   virtual std::uint64_t size() const = 0;
+  /// Whether what was there before ends within a line, as after a crash or a full disk.
+  virtual bool ends_within_line() const = 0;
 };
 
 /// The file at `path` on disk, which is created if it is missing. Throws: NotFound, Io.
 std::unique_ptr<AppendFile> open_append_file(const std::string& path);
+
+/// Ends a line that is torn, so that what follows stands in lines of its own. Throws: Io.
+void end_torn_line(AppendFile& file);
 
 }  // namespace millrace::io

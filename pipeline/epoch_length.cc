@@ -363,6 +363,18 @@ void find_samples(PipelineOptions& options) {
   if (!options.found.selection && options.shuffle.chooses()) choose_samples(options);
 }
 
+/// A mix ends with its first set, unless it is to repeat.
+void say_if_shorter(PipelineOptions& options) {
+  const auto samples = samples_of_epoch(options);
+  if (options.mix.parts.empty() || !samples || *samples >= options.epochs.samples) return;
+  const std::string kind = "an epoch of the mix is shorter than asked for";
+  say_once(options, kind,
+           fmt::format("{}: {} of {}, where its first set ends (--mix-end repeat, "
+                       "MixEnd::kRepeat)",
+                       kind, *samples,
+                       counted(static_cast<std::uint64_t>(options.epochs.samples), "sample")));
+}
+
 }  // namespace
 
 PipelineOptions with_counts(PipelineOptions options) {
@@ -373,6 +385,7 @@ PipelineOptions with_counts(PipelineOptions options) {
                                                           : wds::Joins::Keep::kOpen);
   if (!options.source && options.shuffle.order == wds::Order::kPermutation) {
     find_samples(options);
+    say_if_shorter(options);
     return options;
   }
   if (options.source || !divides_samples(options)) {
@@ -382,6 +395,7 @@ PipelineOptions with_counts(PipelineOptions options) {
   }
   if (!options.found.counts) find_counts(options);
   check_any_sample(options);
+  say_if_shorter(options);
   return options;
 }
 

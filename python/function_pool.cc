@@ -22,7 +22,8 @@ constexpr Purpose kFunctions = purpose_of("a function of Python");
 constexpr auto kCallSlice = 20ms;
 /// After which a call that goes on is said to.
 constexpr auto kLong = 2s;
-constexpr std::size_t kKeptTracebacks = 16;
+/// Of samples that were read ahead, too: whoever is handed a fault asks for its own.
+constexpr std::size_t kKeptTracebackBytes = std::size_t{4} << 20;
 
 std::int64_t ns(std::chrono::steady_clock::duration time) {
   return std::chrono::nanoseconds(time).count();
@@ -212,7 +213,11 @@ void FunctionPool::raise(const Call& call, std::string text) {
   {
     MutexLock lock(mutex_);
     tracebacks_.emplace_back(call.sample.key, text.substr(std::min(end + 1, text.size())));
-    if (tracebacks_.size() > kKeptTracebacks) tracebacks_.pop_front();
+    traceback_bytes_ += tracebacks_.back().second.size();
+    while (traceback_bytes_ > kKeptTracebackBytes) {
+      traceback_bytes_ -= tracebacks_.front().second.size();
+      tracebacks_.pop_front();
+    }
   }
   text.resize(end);
   throw Error(ErrorCode::kCorrupt, call.text() + ": " + text, {.stage = "functions"});

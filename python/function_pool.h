@@ -97,6 +97,7 @@ class FunctionPool : public std::enable_shared_from_this<FunctionPool> {
   std::vector<WorkerChannel*> idle_ MILLRACE_GUARDED_BY(mutex_);
   std::optional<Error> failure_ MILLRACE_GUARDED_BY(mutex_);
   std::deque<std::pair<std::string, std::string>> tracebacks_ MILLRACE_GUARDED_BY(mutex_);
+  std::size_t traceback_bytes_ MILLRACE_GUARDED_BY(mutex_) = 0;
   int calls_ MILLRACE_GUARDED_BY(mutex_) = 0;  ///< in this moment
   std::atomic<bool> paused_{false};
   std::atomic<std::uint64_t> num_calls_{0};

@@ -113,7 +113,9 @@ std::uint64_t Loader::begin() {
 std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& topology) {
   const Turn turn(busy_);
   if (pass != pass_)
-    throw std::runtime_error("this pass is over: another one over the same loader was begun");
+    throw std::runtime_error(
+        "this pass is over: another one was begun, or the loader was moved (set_epoch, "
+        "load_state_dict)");
   if (topology != topology_ && std::exchange(begun_, begun_ && !is_over()) && !begun_) return {};
   stand_as(topology);
   start();

@@ -236,7 +236,10 @@ void bind_structs(nb::module_& module) {
   bind_struct<EpochOptions, 0>(
       module, "Epochs", "What an epoch is. Without arguments: every sample once.", {},
       member("samples", &EpochOptions::samples,
-             "So many samples over all ranks, cut short or repeated. 0: as many as there are."),
+             "So many samples over all ranks, cut short or repeated: by each stream those of its "
+             "own, so "
+             "that in a set of fewer than some hundred samples a stream come some more often than "
+             "others (`passes` repeats all alike). 0: as many as there are."),
       member("batches", &EpochOptions::batches,
              "So many batches of each rank, cut short or filled up with masked ones. 0: as many as "
              "there are."),

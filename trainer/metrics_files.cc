@@ -5,6 +5,7 @@
 namespace millrace::trainer {
 
 MetricsCsv::MetricsCsv(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {
+  io::end_torn_line(*file_);
   if (file_->size() == 0) file_->append("event,epoch,global_step,name,value\n");
 }
 

@@ -22,7 +22,9 @@ namespace millrace::trainer {
 class MetricsLog final : public Observer {
  public:
   /// Appends to `file`. Throws: Io, in on_...().
-  explicit MetricsLog(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {}
+  explicit MetricsLog(std::unique_ptr<io::AppendFile> file) : file_(std::move(file)) {
+    io::end_torn_line(*file_);
+  }
   /// Appends to the file at `path`. Throws: Io, here and in on_...().
   explicit MetricsLog(const std::string& path) : MetricsLog(io::open_append_file(path)) {}
 

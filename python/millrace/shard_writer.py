@@ -18,6 +18,7 @@ from millrace.errors import InvalidArgumentError
 _PICTURES = ("jpg", "jpeg", "png", "ppm", "pgm")
 _NUMBERS = ("cls", "cls2", "class", "count", "index", "inx", "id")
 _JSON = ("json", "jsn")
+_PACKED = ("gz", "bz2", "xz", "zst", "lz4")
 
 
 class ShardWriter:
@@ -82,10 +83,11 @@ class ShardWriter:
     def write(self, sample: Mapping[str, object]) -> None:
         """Writes one sample: ``__key__`` is its key, all others are its members by suffix.
 
-        A value is bytes, as they are; a str, as UTF-8; or what its suffix, or the last part of it,
-        takes: a whole number (``cls``, ``index``, ``id``, ...), anything that JSON can say
+        A value is bytes, as they are; a str, as UTF-8 (of ``json`` the JSON's text); or what its
+        suffix, or the last part of it, takes: a whole number (``cls``, ``index``, ``id``, ...), anything that JSON can say
         (``json``), an array (``npy``), a picture (``jpg``, ``png``, ``ppm``: an array of uint8 (H, W)
-        or (H, W, C), or a PIL image; ``png`` also a mask of other whole numbers, (H, W)). Names that
+        or (H, W, C), or a PIL image; ``png`` also a mask of other whole numbers, (H, W)). A PIL image of
+        a palette is a PNG of that palette, and of its colours in other formats. Names that
         begin with two underscores, as those of webdataset's samples, are left out.
 
         Raises: TypeError for a value that its suffix does not take, InvalidArgumentError for a key
@@ -141,7 +143,11 @@ class ShardWriter:
     def _bytes_of(self, kind: str, value: object) -> bytes:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value)
-        if isinstance(value, str) and kind not in _JSON:
+        if isinstance(value, str):
+            if kind in _JSON:
+                _check_json(value)
+            if kind in _PACKED:
+                raise TypeError(f"a .{kind} is packed by who writes it: bytes, not a str")
             return value.encode()
         if kind in _JSON:
             return json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
@@ -152,6 +158,13 @@ class ShardWriter:
         if kind in _PICTURES:
             return _picture(kind, value, self._quality)
         raise TypeError(f"must be bytes or str, not {type(value).__name__}")
+
+
+def _check_json(text: str) -> None:
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"a str is JSON's text, and this is none ({error}): json.dumps()") from None
 
 
 def _is_utf8(text: str) -> bool:
@@ -177,9 +190,20 @@ def _npy(value: object) -> bytes:
     return file.getvalue()
 
 
+def _palette_png(image: Any) -> bytes:
+    """Its colours for who decodes a picture, and its numbers for who decodes a mask."""
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
 def _picture(kind: str, value: Any, quality: int) -> bytes:
     import numpy as np
 
+    if getattr(value, "mode", None) == "P":  # a PIL image of colours by number
+        if kind == "png":
+            return _palette_png(value)
+        value = value.convert("RGB")
     pixels = _array(value)
     if kind == "png" and pixels.dtype.kind in "iu" and pixels.dtype != np.uint8:
         if pixels.ndim != 2:

@@ -49,6 +49,9 @@ TEST(Json, GivesNumbersAtAPlace) {
   std::array<float, 4> slot = {};
   decode::decode_json_numbers(field, "labels", slot);
   EXPECT_EQ(slot[3], 0.5F);
+  EXPECT_EQ(fault_of([&] { decode::decode_json_numbers(field_bytes("[1, 1e39]"), ""); }),
+            ErrorCode::kCorrupt)
+      << "not infinity";
 }
 
 TEST(Json, GivesWholeNumbersAndTextsAtAPlace) {

@@ -144,6 +144,26 @@ TEST(Selection, AFilterKeepsWhatItSaysOnEveryLayoutAndCountsTheRest) {
   }
 }
 
+TEST(Selection, WhatNoSampleHasIsWarnedOf) {
+  const ChosenSet set;
+  for (const auto& [where, told] :
+       std::vector<std::pair<std::string, std::string>>{{"json.m != 3", "json.m"},
+                                                        {"nosuch == null or cls == 2", "nosuch"},
+                                                        {"cls == 2 or cls == 1", ""},
+                                                        {"json.n >= 0 or json.m == 1", ""}}) {
+    std::string warning;
+    Pipeline pipeline = set.builder({.where = where})
+                            .log(Log::to_function([&](LogLevel level, const std::string& line) {
+                              if (level == LogLevel::kWarn) warning += line;
+                            }))
+                            .build();
+    if (told.empty())
+      EXPECT_EQ(warning, "") << where;
+    else
+      EXPECT_THAT(warning, HasSubstr("no sample has what the filter looks for: " + told)) << where;
+  }
+}
+
 TEST(Selection, WhatIsFilteredIsNotRead) {
   const ChosenSet set;
   const auto opener = std::make_shared<testing::CountingOpener>();

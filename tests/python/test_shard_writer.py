@@ -187,6 +187,8 @@ def test_what_is_left_by_an_exception_is_whole(tmp_path: Path) -> None:
         ({"__key__": "a\udcff", "txt": "x"}, mr.InvalidArgumentError, "a.*: not UTF-8"),
         ({"__key__": "a", "t\udcff": "x"}, mr.InvalidArgumentError, "a.*: not UTF-8"),
         ({"__key__": "a", "txt": "\udcff"}, mr.InvalidArgumentError, "a.txt: .*surrogates"),
+        ({"__key__": "a", "json": "no JSON"}, mr.InvalidArgumentError, "a.json: .*json.dumps"),
+        ({"__key__": "a", "txt.gz": "x"}, TypeError, "a.txt.gz: .*packed by who writes it"),
         ({"__key__": "a", 3: "x"}, TypeError, "a: a member's suffix must be a str, not 3"),
     ],
 )
@@ -199,6 +201,23 @@ def test_samples_that_cannot_be_written_are_refused(
             writer.write(sample)
         writer.write({"__key__": "after", "txt": "x"})
     assert writer.close()[0].samples == 2
+
+
+def test_texts_of_json_and_pictures_of_palettes_are_what_they_say(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    colours = np.zeros((2, 2, 3), np.uint8)
+    colours[0], colours[1] = (255, 0, 0), (0, 0, 255)
+    image = pil.fromarray(colours).quantize(4)
+    with mr.ShardWriter(tmp_path / "a-%d.tar") as writer:
+        writer.write({"__key__": "a", "png": image, "ppm": image, "json": '{"label": 3}'})
+    (shard,) = writer.close()
+    fields: dict[str, Any] = {"label": mr.Label("json", json_key="label")}
+    for suffix in ("png", "ppm"):
+        fields["image"] = mr.Image(mr.CenterCrop(2), suffixes=suffix, layout="HWC", dtype="uint8")
+        with mr.Pipeline(shard.url, fields=fields, batch_size=1).numpy() as loader:
+            (batch,) = loader
+        assert batch["image"][0].tolist() == colours.tolist()
+        assert batch["label"].tolist() == [3]
 
 
 def test_tensors_with_gradients_are_written_as_their_values(tmp_path: Path) -> None:

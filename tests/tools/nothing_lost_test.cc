@@ -254,6 +254,23 @@ TEST_F(NothingLost, AShardThatGrewIsNotReadByItsOldIndex) {
   }
 }
 
+TEST_F(NothingLost, StatisticsAreOfWhatTheIndexSays) {
+  const std::string picture = "P6\n4 4\n255\n" + std::string(std::size_t{3} * 4 * 4, 'x');
+  const auto write = [&](const char* label) {
+    write_file(dir_ / "s.tar",
+               TarBuilder().file("a.cls", label).file("a.ppm", picture).end().bytes());
+  };
+  write("1");
+  ASSERT_EQ(run({"index", "s.tar"}).status, 0);
+  write("2");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"stats", "s.tar"}, {"view", "s.tar", "--html", "s.html"}}) {
+    const auto refused = run(words);
+    EXPECT_EQ(refused.status, 1) << words[0] << refused.out;
+    EXPECT_THAT(refused.err, HasSubstr("CRC-32")) << words[0];
+  }
+}
+
 TEST_F(NothingLost, WhatIsListedByTheIndexOfAnotherShardIsAFault) {
   const auto write = [&](int samples, std::size_t bytes) {
     TarBuilder tar;

@@ -410,6 +410,17 @@ TEST(MetricsCsv, KeepsItsHeaderOverARestart) {
   EXPECT_THAT(text, HasSubstr("step,1,5,rate,4\n")) << "of all devices";
 }
 
+// As after a full disk.
+TEST(MetricsCsv, BeginsALineOfItsOwnBehindATornOne) {
+  const testing::TempDir folder;
+  testing::write_file(folder / "m.csv", "event,epoch,global_step,name,value\nstep,1,5,lo");
+  testing::write_file(folder / "m.jsonl", "{\"event\":\"st");
+  MetricsCsv(folder / "m.csv").on_log_step({.epoch = 2});
+  MetricsLog(folder / "m.jsonl").on_log_step({.epoch = 2});
+  EXPECT_THAT(testing::read_file(folder / "m.csv"), HasSubstr("step,1,5,lo\nstep,2,"));
+  EXPECT_THAT(testing::read_file(folder / "m.jsonl"), StartsWith("{\"event\":\"st\n{"));
+}
+
 // As of a run that was stopped in an evaluation, and resumed.
 TEST(MetricsCsv, HasAnEpochsStepWithoutAStep) {
   const testing::TempDir folder;

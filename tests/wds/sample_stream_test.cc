@@ -340,6 +340,29 @@ TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
   EXPECT_EQ(keys.size() + ledger.skipped(), set.num_samples);
 }
 
+TEST(SampleStream, WithAScanTheAccountIsTheScansCount) {
+  for (const bool gone : {true, false}) {
+    for (const int streams : {1, 2}) {
+      Set set = make_set(3, 10);
+      StreamSpec spec{.shards = set.shards, .num_streams = streams};
+      spec.found.scans = scan_shards(set.opener, *set.shards, std::vector<bool>(3, true));
+      auto counts = std::make_shared<std::vector<std::uint64_t>>();
+      for (const auto& scan : *spec.found.scans) counts->push_back(scan->count);
+      spec.found.counts = counts;
+      if (gone)
+        set.opener.files.erase("1.tar");
+      else
+        set.opener.files["1.tar"].resize(8 * 1024);
+      std::size_t samples = 0;
+      FaultLedger ledger({.on_fault = OnFault::kSkip});
+      for (spec.stream = 0; spec.stream < streams; ++spec.stream)
+        samples += all_keys(set, spec, ledger).size();
+      EXPECT_EQ(samples + ledger.skipped(), set.num_samples) << gone << streams;
+      EXPECT_EQ(ledger.unknown_shards(), 0U) << gone << streams;
+    }
+  }
+}
+
 // A file that ends before the next sample's offset cannot be opened there.
 TEST(SampleStream, AShardCutAnywhereBesideItsIndexKeepsTheAccount) {
   Set set = make_set(2, 6);

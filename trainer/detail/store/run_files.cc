@@ -98,18 +98,21 @@ class StoreAppendFile final : public io::AppendFile {
       : files_(files), name_(std::move(name)), object_(std::make_shared<Text>()) {
     object_->text = std::move(before);
     size_ = object_->text.size();
+    is_torn_ = size_ > 0 && object_->text.back() != '\n';
   }
   void append(std::string_view text) override {
     files_.add(name_, object_, text);
     size_ += text.size();
   }
   std::uint64_t size() const override { return size_; }
+  bool ends_within_line() const override { return is_torn_; }
 
  private:
   StoreFiles& files_;
   std::string name_;
   std::shared_ptr<Text> object_;
   std::uint64_t size_;
+  bool is_torn_ = false;
 };
 
 std::unique_ptr<io::AppendFile> StoreFiles::append(const std::string& name) {
