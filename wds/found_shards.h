@@ -3,7 +3,8 @@
 //
 //   spec.found.counts = sample_counts(opener, *spec.shards);
 //
-// Threads: a value; what it points to is constant, and shared by all copies.
+// Threads: a value; what it points to is constant, but for `first_indexes`, and shared by all
+// copies.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "wds/first_indexes.h"
 #include "wds/shard_scan.h"
 
 namespace millrace::wds {
@@ -34,6 +36,8 @@ struct FoundShards {
   std::shared_ptr<const SampleSelection> selection = nullptr;
   /// Shards that complete the samples of these; null: none.
   std::shared_ptr<const Joins> joins = nullptr;
+  /// The indexes that were read of the shards.
+  std::shared_ptr<FirstIndexes> first_indexes = std::make_shared<FirstIndexes>();
 
   /// The shards whose indexes say how samples are divided; 0 if whole shards are divided.
   std::size_t num_indexed() const;

@@ -340,6 +340,23 @@ TEST(SampleStream, WithAnIndexTheAccountIsTheIndexsCount) {
   EXPECT_EQ(keys.size() + ledger.skipped(), set.num_samples);
 }
 
+// As a copy with other labels that is renamed over the shard, with its own index.
+TEST(SampleStream, AShardThatIsReplacedBetweenEpochsIsAFault) {
+  Set set = make_set(3, 4);
+  add_indexes(set);
+  StreamSpec spec{.shards = set.shards, .indexed = true};
+  EXPECT_EQ(all_keys(set, spec).size(), set.num_samples);
+  std::string& shard = set.opener.files["1.tar"];
+  const std::size_t payload = 512;  // the first member's, behind its header
+  shard[payload] = static_cast<char>(shard[payload] ^ 1);
+  add_indexes(set);
+  spec.epoch = 1;
+  FaultLedger fail;
+  EXPECT_EQ(testing::code_of([&] { all_keys(set, spec, fail); }), ErrorCode::kIo);
+  spec.found.first_indexes = std::make_shared<FirstIndexes>();
+  EXPECT_EQ(all_keys(set, spec).size(), set.num_samples) << "another run";
+}
+
 TEST(SampleStream, WithAScanTheAccountIsTheScansCount) {
   for (const bool gone : {true, false}) {
     for (const int streams : {1, 2}) {

@@ -74,8 +74,10 @@ std::shared_ptr<const ShardIndex> PieceReader::index_of(const Shared& shared,
                                                         const ShardPiece& piece) {
   const StreamSpec& spec = shared.spec;
   if (!seeks_index(shared, piece)) return nullptr;
-  return usable_index(shared.opener, piece.url, shared.ledger, spec.shard.stop,
-                      spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
+  auto index = usable_index(shared.opener, piece.url, shared.ledger, spec.shard.stop,
+                            spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
+  if (index) spec.found.first_indexes->check(piece.url, *index);
+  return index;
 }
 
 void PieceReader::open() {
