@@ -7,6 +7,7 @@
 #include <set>
 
 #include "io/base/error.h"
+#include "tests/support/code_of.h"
 #include "tests/support/effort.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
