@@ -13,7 +13,8 @@ void FaultOptions::declare(CLI::App& app) {
       ->declare(
           app,
           "What to do about a damaged sample: fail, end the run; skip, leave it out, skip(10) or "
-          "skip(0.01) at most so many of an epoch in each process; stop, read no further")
+          "skip(0.01) at most so many of an epoch, of a run's processes together; stop, read no "
+          "further")
       ->check(may_change());
   declare_leniency(app);
 }

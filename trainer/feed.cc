@@ -49,8 +49,13 @@ std::vector<SkippedSample> first_skips(const wds::FaultLedger& ledger) {
 
 class LoaderFeed::Epoch final : public EpochFeed {
  public:
-  Epoch(device::ParallelLoader& loader, Reported& reported, bool& whole)
-      : loader_(loader), reported_(reported), whole_(whole), after_(loader.size()) {}
+  Epoch(device::ParallelLoader& loader, const wds::FaultPolicy& faults, Reported& reported,
+        bool& whole)
+      : loader_(loader),
+        faults_(faults),
+        reported_(reported),
+        whole_(whole),
+        after_(loader.size()) {}
 
   bool next(int replica, pipeline::Batch& batch) override {
     const bool more = loader_[static_cast<std::size_t>(replica)].next(batch);
@@ -71,6 +76,12 @@ class LoaderFeed::Epoch final : public EpochFeed {
     const pipeline::Position* cut = where_cut();
     return static_cast<std::int64_t>(cut ? cut->account().num_skipped() : ledger()->skipped());
   }
+  ReadSamples read_samples() const override {
+    const auto its_ledger = ledger();
+    return {.read = static_cast<std::int64_t>(its_ledger->read()),
+            .skipped = static_cast<std::int64_t>(its_ledger->skipped())};
+  }
+  wds::FaultPolicy fault_policy() const override { return faults_; }
   std::int64_t refetched() const override {
     return static_cast<std::int64_t>(ledger()->refetched());
   }
@@ -139,6 +150,7 @@ class LoaderFeed::Epoch final : public EpochFeed {
   }
 
   device::ParallelLoader& loader_;
+  const wds::FaultPolicy& faults_;
   Reported& reported_;
   bool& whole_;
   /// The positions behind each replica's last batch.
@@ -161,6 +173,8 @@ void LoaderFeed::start(std::uint32_t epoch, const pipeline::Position* from) {
   pipeline::PipelineOptions options = options_;
   options.epochs.first = epoch;
   options.epochs.count = end_epoch_ > epoch ? static_cast<std::uint32_t>(end_epoch_ - epoch) : 0;
+  // A share of what all processes read: one of them may well be beyond it alone.
+  if (options.split.topology.processes > 1) options.faults.max_fault_rate = 1.0;
   options.resume = from == nullptr ? nullptr : std::make_shared<pipeline::Position>(*from);
   loader_ = std::make_unique<device::ParallelLoader>(pipeline::Pipeline(std::move(options)),
                                                      devices_, loader_options_);
@@ -179,7 +193,7 @@ std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline:
   if (!continues) start(epoch, from);
   whole_ = false;
   next_epoch_ = epoch + 1;
-  return std::make_unique<Epoch>(*loader_, reported_, whole_);
+  return std::make_unique<Epoch>(*loader_, options_.faults, reported_, whole_);
 }
 
 std::optional<pipeline::DataIdentity> LoaderFeed::identity() const {

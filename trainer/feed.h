@@ -23,6 +23,12 @@
 
 namespace millrace::trainer {
 
+/// Samples of an epoch in this process as far as they have been read, those skipped included.
+struct ReadSamples {
+  std::int64_t read = 0;
+  std::int64_t skipped = 0;
+};
+
 /// One epoch's batches, borrowed from its Feed.
 class EpochFeed {
  public:
@@ -41,6 +47,10 @@ class EpochFeed {
   virtual std::string busiest_stage() const { return {}; }
   /// Samples of this epoch that the fault policy skipped, once it has ended.
   virtual std::int64_t skipped_samples() const { return 0; }
+  /// So far; the sums over all processes must be within fault_policy()'s limits at each step.
+  /// Threads: that of replica 0.
+  virtual ReadSamples read_samples() const { return {}; }
+  virtual wds::FaultPolicy fault_policy() const { return {}; }
   /// Samples and indexes of this epoch that arrived damaged over the network and intact when
   /// fetched again, once it has ended.
   virtual std::int64_t refetched() const { return 0; }

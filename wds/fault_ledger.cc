@@ -53,6 +53,15 @@ void SaidWarnings::warn(const Log& log, const std::string& kind, const std::stri
   ++seen.unsaid;
 }
 
+std::string FaultPolicy::excess(std::uint64_t skipped, std::uint64_t read) const {
+  if (max_faults >= 0 && skipped > static_cast<std::uint64_t>(max_faults))
+    return std::to_string(skipped) + ", max_faults " + std::to_string(max_faults);
+  const double allowed = max_fault_rate * static_cast<double>(read);
+  if (read >= kSamplesBeforeRate && static_cast<double>(skipped) > allowed)
+    return std::to_string(skipped) + " of " + std::to_string(read) + " samples";
+  return {};
+}
+
 FaultLedger::FaultLedger(FaultPolicy policy, Log log)
     : policy_(std::move(policy)),
       said_(policy_.said ? policy_.said : std::make_shared<SaidWarnings>()),
@@ -76,15 +85,8 @@ OnFault FaultLedger::take(const Error& fault, std::uint64_t samples, bool more) 
   if (entries_.size() < kMaxEntries) {
     entries_.push_back({fault.where(), fault.code(), fault.message(), samples, more});
   }
-  if (policy_.max_faults >= 0 && skipped_ > static_cast<std::uint64_t>(policy_.max_faults)) {
-    budget_used_up(fault,
-                   std::to_string(skipped_) + ", max_faults " + std::to_string(policy_.max_faults));
-  }
-  const std::uint64_t all = emitted_ + skipped_;
-  if (all >= kSamplesBeforeRate &&
-      static_cast<double>(skipped_) > policy_.max_fault_rate * static_cast<double>(all)) {
-    budget_used_up(fault, std::to_string(skipped_) + " of " + std::to_string(all) + " samples");
-  }
+  const std::string excess = policy_.excess(skipped_, emitted_ + skipped_);
+  if (!excess.empty()) budget_used_up(fault, excess);
   return policy_.on_fault;
 }
 

@@ -54,8 +54,8 @@ class SaidWarnings {
 
 struct FaultPolicy {
   OnFault on_fault = OnFault::kFail;
-  /// Samples that may be skipped in an epoch by a process; one more throws Exhausted. Negative: no
-  /// limit.
+  /// Samples that may be skipped in an epoch; one more throws Exhausted. Negative: no limit. A
+  /// ledger counts those of its process; the trainer, which exchanges them, those of all processes.
   std::int64_t max_faults = -1;
   /// The same as a share of the samples read, checked after the first 1,000; 1: no limit.
   double max_fault_rate = 1.0;
@@ -72,6 +72,10 @@ struct FaultPolicy {
   /// Shared by all ledgers of a program, so that no warning is logged twice. Default: one per
   /// ledger.
   std::shared_ptr<SaidWarnings> said = nullptr;
+
+  /// By what more samples were skipped than may be, of so many read: "4, max_faults 3"; empty: they
+  /// were not.
+  std::string excess(std::uint64_t skipped, std::uint64_t read) const;
 };
 
 class FaultLedger {

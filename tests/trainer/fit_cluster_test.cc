@@ -476,18 +476,20 @@ class ShareFeed final : public Feed {
   std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override {
     pipeline::Position start{.epoch = epoch};
     if (from != nullptr) start.slots = from->slots;
-    return std::make_unique<Share>(all.open(epoch, &start), topology_);
+    return std::make_unique<Share>(all.open(epoch, &start), *this);
   }
   std::int64_t batch_size() const override { return all.batch_size(); }
   std::int64_t steps_per_epoch() const override { return all.steps_per_epoch(); }
 
   MemoryFeed all;
+  wds::FaultPolicy faults = {};
+  ReadSamples read = {};  ///< of each epoch, from its first step on
 
  private:
   class Share final : public EpochFeed {
    public:
-    Share(std::unique_ptr<EpochFeed> feed, const Topology& topology)
-        : feed_(std::move(feed)), topology_(topology) {}
+    Share(std::unique_ptr<EpochFeed> feed, const ShareFeed& of)
+        : feed_(std::move(feed)), of_(of), topology_(of.topology_) {}
     bool next(int replica, pipeline::Batch& batch) override {
       if (!feed_->next(topology_.first_rank() + replica, batch)) return false;
       auto position = std::make_shared<pipeline::Position>(*batch.position);
@@ -496,9 +498,12 @@ class ShareFeed final : public Feed {
       return true;
     }
     void stop() override { feed_->stop(); }
+    ReadSamples read_samples() const override { return of_.read; }
+    wds::FaultPolicy fault_policy() const override { return of_.faults; }
 
    private:
     std::unique_ptr<EpochFeed> feed_;
+    const ShareFeed& of_;
     const Topology& topology_;
   };
 
@@ -728,6 +733,36 @@ TEST(FitCluster, AnInputThatFailsEndsAllProcessesWithItsReason) {
     EXPECT_EQ("b.tar", told.where().url);
     EXPECT_EQ(training ? 1 : 4, read_checkpoint_state(run + "/checkpoints/last").step_in_epoch);
     expect_resumes({2, 2}, run, expected);
+  }
+}
+
+TEST(FitCluster, SamplesThatAllProcessesSkippedCountAgainstTheLimit) {
+  const testing::TempDir folder;
+  const auto failures_of = [&](bool training, const wds::FaultPolicy& faults) {
+    return run_linear({2, 2}, folder / "run",
+                      [&](LinearProcess& own) {
+                        ShareFeed& feed = training ? own.train : own.val;
+                        feed.faults = faults;
+                        feed.read = {.read = 600, .skipped = own.is(0) ? 1 : 3};
+                        own.options.run_folder.clear();
+                      })
+        .failures;
+  };
+  for (const bool training : {true, false}) {
+    expect_no_failure(failures_of(training, {.on_fault = wds::OnFault::kSkip, .max_faults = 4}));
+    expect_no_failure(
+        failures_of(training, {.on_fault = wds::OnFault::kSkip, .max_fault_rate = 0.0034}));
+    for (const wds::FaultPolicy& faults :
+         {wds::FaultPolicy{.on_fault = wds::OnFault::kSkip, .max_faults = 3},
+          wds::FaultPolicy{.on_fault = wds::OnFault::kSkip, .max_fault_rate = 0.0033}})
+      for (const std::exception_ptr& failure : failures_of(training, faults)) {
+        const Error error = error_of(failure);
+        EXPECT_EQ(error.code(), ErrorCode::kExhausted);
+        EXPECT_EQ(error.message(),
+                  std::string("too many samples are skipped (4") +
+                      (faults.max_faults == 3 ? ", max_faults 3" : " of 1200 samples") +
+                      "), in 2 processes");
+      }
   }
 }
 

@@ -43,6 +43,8 @@ class WrappedEpochFeed : public trainer::EpochFeed {
   std::string busiest_stage() const override { return feed_->busiest_stage(); }
   std::string advice() const override { return feed_->advice(); }
   std::int64_t skipped_samples() const override { return feed_->skipped_samples(); }
+  trainer::ReadSamples read_samples() const override { return feed_->read_samples(); }
+  wds::FaultPolicy fault_policy() const override { return feed_->fault_policy(); }
   std::int64_t refetched() const override { return feed_->refetched(); }
   trainer::InputReport report() override { return feed_->report(); }
 

@@ -22,17 +22,45 @@ bool stop_requested(const FeedPass& pass) {
   return pass.stop.stop_requested() || pass.processes.cluster().stop_requested();
 }
 
-Vote vote(const FeedPass& pass, const ReplicaInput& input, Replica& replica) {
-  std::array<double, 2> votes{input.has_batch() ? 1.0 : 0.0,
-                              input.failed() || stop_requested(pass) ? 1.0 : 0.0};
+Vote vote(const FeedPass& pass, const ReplicaInput& input, SkipLimit& limit, Replica& replica) {
+  const auto [read, skipped] = limit.votes();
+  std::array<double, 4> votes{input.has_batch() ? 1.0 : 0.0,
+                              input.failed() || stop_requested(pass) ? 1.0 : 0.0, read, skipped};
   replica.control().all_reduce(std::span<double>(votes));
-  if (votes[1] > 0.0) return Vote::kBreak;
+  if (limit.is_exceeded(votes[2], votes[3]) || votes[1] > 0.0) return Vote::kBreak;
   const double least =
       pass.feed.drops_uneven() ? static_cast<double>(replica.control().world()) : 1.0;
   return votes[0] >= least ? Vote::kRound : Vote::kEnd;
 }
 
 }  // namespace
+
+SkipLimit::SkipLimit(const EpochFeed& feed, Failure& failure, int device, int processes)
+    : feed_(feed),
+      failure_(failure),
+      device_(device),
+      processes_(processes),
+      policy_(feed.fault_policy()) {}
+
+std::array<double, 2> SkipLimit::votes() const {
+  if (device_ != 0) return {};
+  const ReadSamples own = feed_.read_samples();
+  return {static_cast<double>(own.read), static_cast<double>(own.skipped)};
+}
+
+// A process alone is told by its own ledger, with the last fault.
+bool SkipLimit::is_exceeded(double read, double skipped) {
+  if (processes_ == 1) return false;
+  const std::string excess =
+      policy_.excess(static_cast<std::uint64_t>(skipped), static_cast<std::uint64_t>(read));
+  if (excess.empty()) return false;
+  failure_.guard([&] {
+    throw Error(
+        ErrorCode::kExhausted,
+        fmt::format("too many samples are skipped ({}), in {} processes", excess, processes_));
+  });
+  return true;
+}
 
 pipeline::SlotNumbers slot_numbers(const pipeline::Batch& batch, std::int64_t batch_size,
                                    const Topology& topology) {
@@ -50,13 +78,15 @@ bool run_pass(const FeedPass& pass,
   bool is_whole = true;
   pass.group.run(pass.feed, [&](Replica& replica) {
     ReplicaInput input(pass.feed, failure, replica.device());
+    SkipLimit limit(pass.feed, failure, replica.device(),
+                    pass.processes.cluster().topology().processes);
     Vote voted = Vote::kEnd;
     StepClock& clock = replica.clock();  // of a trace alone
     clock.start();
     for (std::int64_t done = 0; pass.max_batches == 0 || done < pass.max_batches; ++done) {
       input.next();
       clock.lap(&StepTimes::wait);
-      voted = vote(pass, input, replica);
+      voted = vote(pass, input, limit, replica);
       clock.lap_collectives();
       if (voted != Vote::kRound) break;
       round(replica, input.has_batch() ? &input.batch() : nullptr);

@@ -7,6 +7,7 @@
 // Threads: one at a time, while no replica computes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -21,6 +22,7 @@
 #include "trainer/detail/loop/replica_group.h"
 #include "trainer/events.h"
 #include "trainer/feed.h"
+#include "wds/fault_ledger.h"
 
 namespace millrace::trainer::detail {
 
@@ -58,6 +60,29 @@ class ReplicaInput {
   bool has_batch_ = false;
   bool has_ended_ = false;
   bool failed_ = false;
+};
+
+/// Whether the processes together have skipped more samples of an epoch than its fault policy
+/// allows, which each of them alone has not: every process votes with its own before each step.
+///
+/// Threads: a replica's device's own thread.
+class SkipLimit {
+ public:
+  /// `feed` and `failure`, which gets the fault, in every process the same, are borrowed. `device`:
+  /// of this process.
+  SkipLimit(const EpochFeed& feed, Failure& failure, int device, int processes);
+
+  /// What this replica adds to the sums over all.
+  std::array<double, 2> votes() const;
+  /// Whether the sums are beyond the limit.
+  bool is_exceeded(double read, double skipped);
+
+ private:
+  const EpochFeed& feed_;
+  Failure& failure_;
+  const int device_;
+  const int processes_;
+  const wds::FaultPolicy policy_;
 };
 
 struct FeedPass {

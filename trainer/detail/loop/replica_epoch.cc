@@ -16,7 +16,8 @@ ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const 
       step_(replica.step()),
       device_(device),
       totals_(context.totals[static_cast<std::size_t>(replica.device())]),
-      input_(context.feed, context.input_failure, replica.device()) {
+      input_(context.feed, context.input_failure, replica.device()),
+      limit_(context.feed, context.input_failure, replica.device(), context.topology.processes) {
   totals_ = {
       .sums = context.first_sums, .steps = context.first_step, .global_step = context.global_step};
   totals_.sums.resize(replica.objective().num_sums() + 1);
@@ -86,15 +87,18 @@ bool ReplicaEpoch::vote() {
   const auto counted = [&](std::int64_t value) {
     return input_.has_batch() ? static_cast<double>(value) : 0.0;
   };
-  std::array<double, 6> votes{counted(1),
+  const auto [own_read, own_skipped] = limit_.votes();
+  std::array<double, 8> votes{counted(1),
                               counted(input_.batch().num_valid),
                               counted(input_.batch().size),
                               replica_.device() == 0 && context_.host.stop_due() ? 1.0 : 0.0,
                               replica_.rank() == 0 && context_.host.checkpoint_due() ? 1.0 : 0.0,
-                              input_.failed() ? 1.0 : 0.0};
+                              input_.failed() ? 1.0 : 0.0,
+                              own_read,
+                              own_skipped};
   replica_.control().all_reduce(std::span<double>(votes));
-  const auto [batches, num_valid, slots, stop, checkpoint, failures] = votes;
-  input_failed_ = failures > 0.0;
+  const auto [batches, num_valid, slots, stop, checkpoint, failures, read, skipped] = votes;
+  input_failed_ = limit_.is_exceeded(read, skipped) || failures > 0.0;
   if (input_failed_) return false;
   stop_ = stop_ || stop > 0.0;
   checkpoint_due_ = checkpoint_due_ || checkpoint > 0.0;

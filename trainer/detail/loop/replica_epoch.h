@@ -141,6 +141,7 @@ class ReplicaEpoch {
   RateMeter rate_;
   RateMeter all_rate_;  ///< of all replicas
   ReplicaInput input_;
+  SkipLimit limit_;
   MicroBatch micro_;
   std::int64_t micro_batches_ = 0;                           ///< of the current step; likewise:
   std::int64_t samples_ = 0;                                 ///< valid ones, of this replica
