@@ -1,6 +1,7 @@
 #include "device/parallel_loader.h"
 
 #include <exception>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "device/detail/landing_queue.h"
 #include "io/base/check.h"
+#include "io/base/thread_annotations.h"
 #include "io/base/threads.h"
 #include "pipeline/epoch_length.h"
 
@@ -42,6 +44,8 @@ struct ParallelLoader::State {
   std::vector<TraceGauge> trace_gauges() const;
   Tracer* trace() const { return pipeline.options().trace; }
   void stop();
+  void note_ledger(std::uint32_t epoch);
+  std::shared_ptr<const wds::FaultLedger> ledger_of(std::uint32_t epoch);
 
   pipeline::Pipeline pipeline;
   const DeviceSet devices;
@@ -50,6 +54,10 @@ struct ParallelLoader::State {
   std::vector<LandingQueue*> queues;
   std::size_t place = 0;  ///< the device whose turn it is
   std::optional<TraceGauges> gauges;
+  Mutex mutex;
+  /// By epoch: the devices are behind the pipeline.
+  std::map<std::uint32_t, std::shared_ptr<const wds::FaultLedger>> ledgers
+      MILLRACE_GUARDED_BY(mutex);
   std::jthread thread;
 };
 
@@ -98,6 +106,7 @@ void ParallelLoader::State::land_all() {
 bool ParallelLoader::State::land_epoch() {
   pipeline::Batch last;
   for (pipeline::Batch batch; pipeline.next(batch);) {
+    note_ledger(batch.epoch);
     last.index = batch.index;
     last.position = batch.position;
     if (!land(std::move(batch))) return false;
@@ -115,6 +124,7 @@ bool ParallelLoader::State::land_epoch() {
 bool ParallelLoader::State::land_whole_rounds() {
   std::vector<pipeline::Batch> round;
   for (pipeline::Batch batch; pipeline.next(batch);) {
+    note_ledger(batch.epoch);
     round.push_back(std::move(batch));
     if (round.size() < devices.size()) continue;
     for (pipeline::Batch& one : round)
@@ -145,6 +155,19 @@ bool ParallelLoader::State::land(pipeline::Batch batch) {
   pipeline::trace_batch(batch, span);
   queues[to]->push(devices[to].land(std::move(batch), landing));
   return true;
+}
+
+/// Requires: the pipeline's last batch is of the epoch.
+void ParallelLoader::State::note_ledger(std::uint32_t epoch) {
+  const MutexLock lock(mutex);
+  if (!ledgers.contains(epoch)) ledgers.emplace(epoch, pipeline.ledger());
+}
+
+std::shared_ptr<const wds::FaultLedger> ParallelLoader::State::ledger_of(std::uint32_t epoch) {
+  const MutexLock lock(mutex);
+  ledgers.erase(ledgers.begin(), ledgers.lower_bound(epoch));
+  const auto found = ledgers.find(epoch);
+  return found == ledgers.end() ? nullptr : found->second;
 }
 
 bool ParallelLoader::State::wait_for_room(std::size_t to) {
@@ -188,6 +211,9 @@ ParallelLoader::~ParallelLoader() = default;
 
 DeviceLoader& ParallelLoader::operator[](std::size_t place) { return state_->loaders[place]; }
 std::size_t ParallelLoader::size() const { return state_->loaders.size(); }
+std::shared_ptr<const wds::FaultLedger> ParallelLoader::ledger_of(std::uint32_t epoch) const {
+  return state_->ledger_of(epoch);
+}
 void ParallelLoader::stop() { state_->stop(); }
 const pipeline::Pipeline& ParallelLoader::pipeline() const { return state_->pipeline; }
 

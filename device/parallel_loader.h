@@ -92,6 +92,9 @@ class ParallelLoader {
   /// The pipeline, for its fields and statistics. Its ledger() may be of a later epoch than the
   /// devices': DeviceLoader::ledger() is theirs.
   const pipeline::Pipeline& pipeline() const;
+  /// Of an epoch of which a batch has been landed, while it goes on too; null before, and for those
+  /// before one that was asked for. Threads: any.
+  std::shared_ptr<const wds::FaultLedger> ledger_of(std::uint32_t epoch) const;
 
  private:
   struct State;

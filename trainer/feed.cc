@@ -49,9 +49,10 @@ std::vector<SkippedSample> first_skips(const wds::FaultLedger& ledger) {
 
 class LoaderFeed::Epoch final : public EpochFeed {
  public:
-  Epoch(device::ParallelLoader& loader, const wds::FaultPolicy& faults, Reported& reported,
-        bool& whole)
+  Epoch(device::ParallelLoader& loader, std::uint32_t epoch, const wds::FaultPolicy& faults,
+        Reported& reported, bool& whole)
       : loader_(loader),
+        epoch_(epoch),
         faults_(faults),
         reported_(reported),
         whole_(whole),
@@ -77,7 +78,8 @@ class LoaderFeed::Epoch final : public EpochFeed {
     return static_cast<std::int64_t>(cut ? cut->account().num_skipped() : ledger()->skipped());
   }
   ReadSamples read_samples() const override {
-    const auto its_ledger = ledger();
+    const auto its_ledger = loader_.ledger_of(epoch_);
+    if (!its_ledger) return {};
     return {.read = static_cast<std::int64_t>(its_ledger->read()),
             .skipped = static_cast<std::int64_t>(its_ledger->skipped())};
   }
@@ -150,6 +152,7 @@ class LoaderFeed::Epoch final : public EpochFeed {
   }
 
   device::ParallelLoader& loader_;
+  const std::uint32_t epoch_;
   const wds::FaultPolicy& faults_;
   Reported& reported_;
   bool& whole_;
@@ -193,7 +196,7 @@ std::unique_ptr<EpochFeed> LoaderFeed::open(std::uint32_t epoch, const pipeline:
   if (!continues) start(epoch, from);
   whole_ = false;
   next_epoch_ = epoch + 1;
-  return std::make_unique<Epoch>(*loader_, options_.faults, reported_, whole_);
+  return std::make_unique<Epoch>(*loader_, epoch, options_.faults, reported_, whole_);
 }
 
 std::optional<pipeline::DataIdentity> LoaderFeed::identity() const {

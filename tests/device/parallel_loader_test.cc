@@ -195,6 +195,26 @@ TEST_P(ParallelLoaderOn, BoundsWhatHasLanded) {
   EXPECT_EQ(loader[1].ready(), 3U);
 }
 
+// However far the pipeline is ahead of the devices.
+TEST_P(ParallelLoaderOn, HasTheLedgerOfAnEpochThatGoesOn) {
+  const DeviceSet devices = GetParam().make(1);
+  auto options = fake_options(1, 4);
+  options.epochs.count = 3;
+  ParallelLoader loader(fake_pipeline(options, {.length = [](int, std::uint32_t) { return 12; }}),
+                        devices);
+  EXPECT_EQ(loader.ledger_of(7), nullptr);
+  for (std::uint32_t epoch = 0; epoch < 3; ++epoch) {
+    DeviceBatch batch;
+    ASSERT_TRUE(loader[0].next(batch));
+    const auto ledger = loader.ledger_of(epoch);
+    ASSERT_NE(ledger, nullptr);
+    if (epoch > 0) EXPECT_NE(ledger, loader[0].ledger()) << "that of the epoch before";
+    while (loader[0].next(batch)) continue;
+    EXPECT_EQ(ledger, loader[0].ledger());
+    EXPECT_EQ(ledger->emitted(), 12U);
+  }
+}
+
 TEST_P(ParallelLoaderOn, GivesMaskedBatchesOfTheDevicesOwnPixels) {
   const DeviceSet devices = GetParam().make(1);
   ParallelLoader loader(fake_pipeline(fake_options(1, 4)), devices);
