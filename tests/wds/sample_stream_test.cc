@@ -348,7 +348,7 @@ TEST(SampleStream, AShardThatIsReplacedBetweenEpochsIsAFault) {
   StreamSpec spec{.shards = set.shards, .indexed = true};
   EXPECT_EQ(all_keys(set, spec).size(), set.num_samples);
   std::string& shard = set.opener.files["1.tar"];
-  const std::size_t payload = 512;  // the first member's, behind its header
+  const std::size_t payload = 1024;  // of the first class, behind two headers
   shard[payload] = static_cast<char>(shard[payload] ^ 1);
   add_indexes(set);
   spec.epoch = 1;
