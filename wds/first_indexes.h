@@ -1,6 +1,6 @@
 // FirstIndexes: of each shard the index that a run read first, so that one that is replaced
-// meanwhile is noticed. A run that is resumed compares its data with the checkpoint's; one that goes
-// on would train on whatever lies there now.
+// meanwhile is noticed. A run that is resumed compares its data with the checkpoint's; one that
+// goes on would train on whatever lies there now.
 //
 // Threads: any. Buffers: 32 bytes for each shard.
 #pragma once

@@ -31,8 +31,8 @@ void leave(j_common_ptr info) {
 
 ErrorCode code_of(int message) {
   switch (message) {
-#if JPEG_LIB_VERSION < \
-    70  // Ubuntu's has the interface of version 8, where arithmetic coding is known
+// Ubuntu's has libjpeg 8's interface, which knows arithmetic coding.
+#if JPEG_LIB_VERSION < 70
     case JERR_ARITH_NOTIMPL:
 #endif
     case JERR_CCIR601_NOTIMPL:

@@ -31,8 +31,7 @@ std::vector<std::size_t> new_numbers(const std::vector<std::string>& own,
                                      const std::string& names_from) {
   check_distinct(names, names_from);
   std::map<std::string_view, std::size_t> places;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    places.emplace(names[i], i);
+  for (std::size_t i = 0; i < names.size(); ++i) places.emplace(names[i], i);
   std::vector<std::size_t> numbers;
   for (const std::string& name : own) {
     const auto place = places.find(printable(name));
