@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -127,7 +128,8 @@ struct Pipeline::State {
   void advise_cache(std::uint32_t epoch);
   detail::TuneMeters meters_until(std::int64_t now) const;
 
-  mutable std::optional<Position::Contents> contents_;  ///< once asked for
+  mutable std::once_flag contents_known_;
+  mutable Position::Contents contents_;  ///< once asked for
 
   // Used by next() only.
   std::exception_ptr fault_;
@@ -327,8 +329,8 @@ void Pipeline::State::check_contents(const Position& start) const {
 }
 
 const Position::Contents& Pipeline::State::contents() const {
-  if (!contents_) contents_ = digest_contents(options);
-  return *contents_;
+  std::call_once(contents_known_, [this] { contents_ = digest_contents(options); });
+  return contents_;
 }
 
 bool Pipeline::State::next(Batch& batch) {

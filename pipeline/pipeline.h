@@ -89,7 +89,7 @@ class Pipeline {
   Position position() const;
   /// The same to be saved: in mid-epoch with Position::contents, for which pieces of each shard on
   /// this machine are read, once. Without where samples of the epoch were skipped: the shards may
-  /// be mended before they are read on. Threads: any, one at a time.
+  /// be mended before they are read on. Threads: any.
   Position position_to_save() const;
   Statistics statistics() const;
   /// What was read, emitted and skipped in the epoch of the last batch (or epoch end) handed out.

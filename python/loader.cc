@@ -283,8 +283,10 @@ Position Loader::position() const {
 
 std::string Loader::state() {
   const int streams = saved_streams_;
+  const auto asked = is_over() ? nullptr : pipeline_;  // close() may come meanwhile
+  Position stands = position();
   const nb::gil_scoped_release release;
-  const Position stands = pipeline_ && !is_over() ? pipeline_->position_to_save() : position();
+  if (asked) stands = asked->position_to_save();
   return fmt::format(R"({{"version":{},"streams":{},"position":{}}})", kStateVersion, streams,
                      stands.to_json());
 }

@@ -25,7 +25,7 @@ class ReportCommand final : public Command {
  public:
   std::string name() const override { return "report"; }
   std::string summary() const override {
-    return "Draws a run as one HTML page, or several side by side to compare them";
+    return "Draws a run as one HTML page, or several beside each other";
   }
   std::string example() const override {
     return "  millrace report runs/one -o one.html\n"

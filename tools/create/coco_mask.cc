@@ -107,7 +107,7 @@ void paint_runs(const std::vector<std::uint32_t>& runs, std::int64_t label,
 }
 
 /// Along one axis.
-struct Extent {
+struct MaskExtent {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 
@@ -118,7 +118,8 @@ struct Extent {
 };
 
 /// Of the pixels from `first` to `last`, by columns.
-void take_run(std::uint64_t first, std::uint64_t last, int height, Extent& across, Extent& down) {
+void take_run(std::uint64_t first, std::uint64_t last, int height, MaskExtent& across,
+              MaskExtent& down) {
   const auto rows = static_cast<std::uint64_t>(height);
   const std::uint64_t left = first / rows;
   const std::uint64_t right = last / rows;
@@ -168,8 +169,8 @@ MaskArea mask_area(const Json& segmentation, int height, int width) {
 }
 
 std::optional<std::array<double, 4>> bounds_of(const MaskArea& area, int height) {
-  Extent across;
-  Extent down;
+  MaskExtent across;
+  MaskExtent down;
   for (const auto& polygon : area.polygons)
     for (std::size_t i = 0; i + 1 < polygon.size(); i += 2) {
       across.take(polygon[i], polygon[i]);

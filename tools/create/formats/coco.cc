@@ -52,7 +52,7 @@ struct CocoImage {
 };
 
 /// A mask's class 0, which no object has.
-constexpr const char* kBackground = "background";
+constexpr const char* kBackgroundClass = "background";
 
 const Json& list_in(const Json& json, const char* name) {
   if (!json.is_object() || !json.contains(name) || !json[name].is_array())
@@ -92,7 +92,7 @@ class CocoSet {
  public:
   CocoSet(const Json& json, MaskKind masks)
       : masks_(masks != MaskKind::kNone), background_(masks == MaskKind::kClasses) {
-    if (background_) classes.emplace_back(kBackground);
+    if (background_) classes.emplace_back(kBackgroundClass);
     read_categories(json);
     read_images(list_in(json, "images"));
     const Json& annotations = list_in(json, "annotations");
@@ -122,7 +122,7 @@ class CocoSet {
 
   /// A category that is named as the background is it.
   std::int64_t number_of(const std::string& name) {
-    if (background_ && name == kBackground) return 0;
+    if (background_ && name == kBackgroundClass) return 0;
     if (!names_.insert(name).second)
       throw Error(ErrorCode::kCorrupt, fmt::format("two categories are named {}", printable(name)));
     classes.push_back(name);
