@@ -97,7 +97,7 @@ class _Maker:
             raise ValueError(f"returned an array of shape {made.shape}, not {self._shape}")
         if not np.can_cast(made.dtype, self._dtype, "same_kind"):
             raise TypeError(f"returned an array of {made.dtype}, not {self._dtype}")
-        out = np.ndarray(self._shape, self._dtype, buffer=shared.memory)
+        out: Any = np.ndarray(self._shape, self._dtype, buffer=shared.memory)
         with np.errstate(over="ignore"):
             out[...] = made
         if not np.can_cast(made.dtype, self._dtype, "safe"):
