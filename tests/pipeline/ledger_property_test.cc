@@ -2,7 +2,7 @@
 // filter left out are together what was promised, whatever the layout, and wherever a run was
 // broken off. Random set-ups: damage of several kinds, filters, shares, mixes, passes, repeats,
 // filled batches, a cache of pictures. In the ordinary suite a few of them, with MILLRACE_LONG set
-// 600.
+// 240.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -370,7 +370,7 @@ TEST(LedgerProperty, AStreamOfWhichEachPassIsLostEndsNoOtherProcess) {
   }
 }
 
-std::uint64_t num_ledgers() { return testing::is_long() ? 600U : testing::thinned(24U); }
+std::uint64_t num_ledgers() { return testing::is_long() ? 240U : testing::thinned(24U); }
 
 TEST(LedgerProperty, AResumedLedgerOfShardsOfUnknownSizeIsThatOfAnUnbrokenRun) {
   for (std::uint64_t seed = 0; seed < num_ledgers() / 2; ++seed) {
