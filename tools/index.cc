@@ -271,19 +271,20 @@ class IndexCommand final : public Command {
   void write_set(const wds::Manifest& manifest, const std::string& path,
                  const std::set<std::string>& asked, CommandContext& context) const {
     const auto opener = read_.network.opener();
-    if (!force_ && output_exists(*opener, path)) {
+    const bool exists = output_exists(*opener, path);
+    if (exists && !force_) {
       if (lists_all(wds::read_manifest(*opener, path), manifest)) return;
       throw Error(ErrorCode::kInvalidArgument, path + " exists and differs: --force replaces it");
     }
     make_parent_folders(path);
-    const wds::Manifest whole = with_others(earlier(path, *opener), manifest, asked, *opener);
+    const wds::Manifest before = exists ? earlier(path, *opener) : wds::Manifest();
+    const wds::Manifest whole = with_others(before, manifest, asked, *opener);
     wds::write_manifest(whole, path, replace(), opener.get());
     context.log.info(fmt::format("{} in {}", counted(whole.shards.size(), "shard"), path));
   }
 
   /// What stands there, if it is a manifest.
   static wds::Manifest earlier(const std::string& path, const io::Opener& opener) {
-    if (!output_exists(opener, path)) return {};
     try {
       return wds::read_manifest(opener, path);
     } catch (const Error& error) {

@@ -42,10 +42,12 @@ wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
                       {.format = format, .quality = recoding.quality});
 }
 
-wds::Field image_field(const std::string& path, const Recoding& recoding) {
+wds::Field image_field(const std::string& path, const Recoding& recoding,
+                       const std::function<void(const io::Bytes& file)>& check) {
   try {
     wds::Field field{.suffix = suffix_of(path), .data = io::read_local_file(path, kMaxImageBytes)};
     if (field.data.size() == 0) throw Error(ErrorCode::kCorrupt, "no image: the file is empty");
+    if (check) check(field.data);
     return recoding.keeps() ? field : recoded_field(field.data, field.suffix, recoding);
   } catch (Error& error) {
     error.annotate({.url = path});

@@ -6,6 +6,7 @@
 // Threads: all functions may be called from many threads at once.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -32,9 +33,11 @@ struct Recoding {
 /// The part after the last dot of the file name, in lower case; empty if there is none.
 std::string suffix_of(std::string_view path);
 
-/// The file at `path` as a field; its suffix is the file's, or the new format's. Throws: NotFound,
-/// Io, Exhausted (over 1 GiB), Corrupt for an empty file, and as decoding, with the path.
-wds::Field image_field(const std::string& path, const Recoding& recoding);
+/// The file at `path` as a field; its suffix is the file's, or the new format's. `check` is shown
+/// the file as it is stored. Throws: NotFound, Io, Exhausted (over 1 GiB), Corrupt for an empty
+/// file, and as decoding and `check`, with the path.
+wds::Field image_field(const std::string& path, const Recoding& recoding,
+                       const std::function<void(const io::Bytes& file)>& check = {});
 
 /// The picture in `data` re-encoded as a field. Throws: as decoding and encoding.
 wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,

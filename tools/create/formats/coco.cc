@@ -298,11 +298,8 @@ class CocoSource final : public SampleSource {
     wds::Sample sample;
     sample.key = key_of_path(image.file);
     sample.fields.push_back(make_field("json", io::Bytes::copy_of(objects_json(image).dump())));
-    sample.fields.push_back(image_field(path_of(image), {}));
-    check_size(image, sample.fields.back().data);
-    if (!request_.recoding.keeps())
-      sample.fields.back() =
-          recoded_field(sample.fields.back().data, suffix_of(image.file), request_.recoding);
+    sample.fields.push_back(image_field(path_of(image), request_.recoding,
+                                        [&](const io::Bytes& file) { check_size(image, file); }));
     if (request_.masks != MaskKind::kNone)
       sample.fields.push_back(make_field("mask.png", coco_mask_png(image, request_.masks)));
     return sample;
@@ -334,8 +331,7 @@ class CocoSource final : public SampleSource {
       return;
     throw Error(ErrorCode::kCorrupt,
                 fmt::format("{}: {} x {} in the JSON (width x height), {} x {} in the file",
-                            place(image), image.width, image.height, size.width, size.height),
-                {.url = path_of(image)});
+                            place(image), image.width, image.height, size.width, size.height));
   }
 
   std::string path_of(const CocoImage& image) const {
