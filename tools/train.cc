@@ -537,21 +537,30 @@ class TrainCommand final : public Command {
 
   /// Of the run that is resumed; nullopt if there is none, or it does not say.
   std::optional<ModelChoice> choice_before() const {
+    const std::optional<std::string> options = options_before();
+    if (!options) return {};
+    const bool is_own = !ModelChoice::is_said_in(*options);  // a program's checkpoint
+    if (is_own && !choice_.needs_classes()) return {};
+    return ModelChoice::from_json(*options);
+  }
+
+  /// As the resumed run saved them.
+  std::optional<std::string> options_before() const {
     constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 28;
     const std::string& resume = run_folder_.resume;
     if (resume.empty()) return {};
     const auto opener = read_.network.opener();
     try {
       if (resume != "auto")
-        return ModelChoice::from_checkpoint(trainer::find_checkpoint(resume, "last", *opener),
-                                            *opener);
+        return trainer::read_checkpoint_state(trainer::find_checkpoint(resume, "last", *opener),
+                                              *opener)
+            .options;
       const std::string config = run_folder_.run_dir + "/config.json";
       if (!output_exists(*opener, config)) return {};
-      const auto text = io::read_object(*opener, config, kMaxConfigBytes);
-      return ModelChoice::from_json(std::string(text.text()));
+      return std::string(io::read_object(*opener, config, kMaxConfigBytes).text());
     } catch (const Error& error) {
       if (choice_.needs_classes() || error.code() != ErrorCode::kCorrupt) throw;
-      return {};  // a program's own checkpoint
+      return {};  // whoever loads it says what is wrong
     }
   }
 

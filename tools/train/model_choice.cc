@@ -186,6 +186,15 @@ std::string ModelChoice::to_json() const {
   return json.dump();
 }
 
+bool ModelChoice::is_said_in(const std::string& text) {
+  try {
+    const auto json = parse_json<nlohmann::ordered_json>(text, "the checkpoint's options");
+    return json.is_object() && json.contains("model");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 ModelChoice ModelChoice::from_json(const std::string& text) {
   try {
     const auto json = parse_json<nlohmann::ordered_json>(text.empty() ? "null" : text,

@@ -56,6 +56,8 @@ struct ModelChoice {
 
   /// The choice as JSON, for the run's folder and checkpoints.
   std::string to_json() const;
+  /// Whether a checkpoint's options say a model, as those of `millrace train` do.
+  static bool is_said_in(const std::string& text);
   /// Throws: Corrupt if the checkpoint was not written by `millrace train`.
   static ModelChoice from_json(const std::string& text);
   static ModelChoice from_checkpoint(const std::string& path, const io::Opener& opener);
