@@ -146,7 +146,9 @@ class LoaderFeed::Epoch final : public EpochFeed {
     return account;
   }
 
+  /// The epoch's own; of one without a batch that of the last one.
   std::shared_ptr<const wds::FaultLedger> ledger() const {
+    if (auto its_own = loader_.ledger_of(epoch_)) return its_own;
     const auto ended = loader_[0].ledger();
     return ended ? ended : loader_.pipeline().ledger();
   }

@@ -225,7 +225,7 @@ bool SampleStream::State::bring_back(BufferedSample& picked) {
 
 bool SampleStream::State::next_permuted_block(SampleBlock& block) {
   const bool more = permuted->next(block);
-  permuted->report_damaged(permuted->position().samples_in);
+  permuted->report_lost(permuted->position().samples_in);
   return more;
 }
 
@@ -235,14 +235,14 @@ bool SampleStream::State::next_permuted(Sample& sample) {
     num_returned = 0;
     before_fetched = permuted->position();
     if (!permuted->next(fetched)) {
-      permuted->report_damaged(permuted->position().samples_in);
+      permuted->report_lost(permuted->position().samples_in);
       return false;
     }
   }
   sample = std::move(fetched.samples[num_returned]);
   ++num_returned;
   const StreamPosition now = position();
-  permuted->report_damaged(now.samples_in);
+  permuted->report_lost(now.samples_in);
   trail->pass(now);
   return true;
 }
@@ -294,8 +294,10 @@ bool SampleStream::State::fill() {
 }
 
 // If a whole round gave nothing, the next one will not either. Drawn shards have no rounds.
+// Passes that are not to fill up a length have an end; what each of them loses is counted.
 bool SampleStream::State::gives_nothing() const {
-  return spec.resampled ? barren.size() == shards.round() : barren_shards > shards.round();
+  if (spec.resampled) return barren.size() == shards.round();
+  return spec.max_samples > 0 && barren_shards > shards.round();
 }
 
 bool SampleStream::State::begin(std::uint32_t shard, std::uint64_t offset) {

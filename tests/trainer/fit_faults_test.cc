@@ -309,6 +309,29 @@ TEST(LoaderFeed, ReadsNothingAheadOfEpochsThatAreNotPlanned) {
   for (const auto& [url, times] : opener->opens()) EXPECT_EQ(2 + 2 + 1, times) << url;
 }
 
+TEST(LoaderFeed, AnEpochThatIsCutReportsItsOwnFaults) {
+  const testing::TempDir folder;
+  testing::TarBuilder tar;
+  for (int i = 0; i < 4000; ++i) tar.file(std::to_string(i) + ".cls", i == 3999 ? "x" : "1");
+  testing::write_file(folder / "0.tar", tar.end().bytes());
+  const auto devices = device::DeviceSet::cpu(1);
+  LoaderFeed feed({.shards = {folder / "0.tar"},
+                   .fields = {pipeline::LabelField{.classes = 4}},
+                   .batch = {.size = 1},
+                   .resources = {.threads = 1, .prefetch = 1, .autotune = {.on = false}},
+                   .faults = {.on_fault = wds::OnFault::kSkip}},
+                  devices);
+  pipeline::Batch batch;
+  {
+    const auto whole = feed.open(0, nullptr);
+    while (whole->next(0, batch)) continue;
+    EXPECT_EQ(whole->report().skips.size(), 1U);
+  }
+  const auto cut = feed.open(1, nullptr);
+  EXPECT_TRUE(cut->next(0, batch));
+  EXPECT_EQ(cut->report().skips.size(), 0U) << "the damaged sample is the last one";
+}
+
 TEST(LoaderFeed, ReleasedOneHoldsNothingAndOpensAgain) {
   const testing::TempDir folder;
   testing::write_file(folder / "0.tar",

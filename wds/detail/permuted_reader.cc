@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "io/base/check.h"
-#include "io/base/error.h"
 
 namespace millrace::wds::detail {
 namespace {
@@ -121,22 +120,48 @@ std::uint64_t PermutedReader::damaged_at(std::uint64_t taken) const {
   return taken >= share ? own : own * taken / share;
 }
 
+void PermutedReader::report_lost(std::uint64_t taken) {
+  report_damaged(taken);
+  const auto end = unreported_.lower_bound(taken);
+  for (auto lost = unreported_.begin(); lost != end; lost = unreported_.erase(lost))
+    ledger_.report(lost->second);
+}
+
 void PermutedReader::report_damaged(std::uint64_t taken) {
   for (const std::uint64_t due = damaged_at(taken); reported_ < due; ++reported_)
     ledger_.report(selection_->damaged()[first_ + reported_ * step_].fault);
+}
+
+bool PermutedReader::may_wait(const Error& fault) const {
+  const FaultPolicy& policy = ledger_.policy();
+  if (policy.on_fault != OnFault::kSkip || fault.code() == ErrorCode::kCancelled) return false;
+  if (policy.max_fault_rate < 1) return false;
+  return policy.max_faults < 0 ||
+         unreported_.size() < static_cast<std::uint64_t>(policy.max_faults);
+}
+
+// One that ends the run or the stream, or may be one too many, does so at once.
+void PermutedReader::lose(std::uint64_t number, const Error& fault) {
+  if (may_wait(fault)) {
+    unreported_.emplace(number, fault);
+    return;
+  }
+  report_lost(number);
+  if (ledger_.report(fault) == OnFault::kStop) ended_ = lost_more_ = true;
 }
 
 bool PermutedReader::next(SampleBlock& block) {
   block.samples.clear();
   block.num_bytes = 0;
   while (block.samples.empty() && has_more()) {
+    const std::uint64_t before = taken_;
     const std::vector<std::uint64_t> numbers = next_numbers();
     std::vector<std::optional<Sample>> found(numbers.size());
     access_.samples(numbers, [&](SampleAccess::Result result) {
       if (result.fault == nullptr)
         found[result.place] = std::move(result.sample);
-      else if (ledger_.report(*result.fault) == OnFault::kStop)
-        ended_ = lost_more_ = true;
+      else
+        lose(before + result.place, *result.fault);
     });
     barren_ += numbers.size();
     add(found, block);

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
+#include "io/base/error.h"
 #include "wds/fault_ledger.h"
 #include "wds/permutation.h"
 #include "wds/sample_access.h"
@@ -20,10 +22,11 @@ class PermutedReader {
   /// `opener` and `ledger` are borrowed. Requires: spec.found.contents.
   PermutedReader(const StreamSpec& spec, const io::Opener& opener, FaultLedger& ledger);
 
-  /// As SampleStream::next(). The selection's damaged samples are left to report_damaged().
+  /// As SampleStream::next(). Losses that may be skipped, and the selection's damaged samples, are
+  /// left to report_lost(): of what is read ahead a mix may have no use.
   bool next(SampleBlock& block);
   /// Tells the ledger of those that come with the stream's first `taken` numbers, once each.
-  void report_damaged(std::uint64_t taken);
+  void report_lost(std::uint64_t taken);
   /// Goes on after `taken` numbers, of which `given` samples came out.
   void restore(const StreamPosition& position);
   StreamPosition position() const;
@@ -32,9 +35,12 @@ class PermutedReader {
   std::vector<std::uint64_t> next_numbers();
   std::uint64_t place_of(std::uint64_t drawn) const;
   bool has_more() const;
-  /// Whether all of its samples were lost, one after the other: further passes give no more.
-  bool gives_nothing() const { return barren_ > cycle_; }
+  /// Whether all of its samples were lost, one after the other: further passes fill up no length.
+  bool gives_nothing() const { return most_ > 0 && barren_ > cycle_; }
   void add(std::vector<std::optional<Sample>>& found, SampleBlock& block);
+  bool may_wait(const Error& fault) const;
+  void lose(std::uint64_t number, const Error& fault);
+  void report_damaged(std::uint64_t taken);
   std::uint64_t damaged_at(std::uint64_t taken) const;
   StreamPosition position_at(std::uint64_t taken) const;
 
@@ -55,6 +61,7 @@ class PermutedReader {
   std::uint64_t given_ = 0;
   std::uint64_t reported_ = 0;  // of the stream's share of the selection's damaged samples
   std::uint64_t barren_ = 0;    // numbers since the last sample
+  std::multimap<std::uint64_t, Error> unreported_ = {};  // lost samples, by their numbers
   bool ended_ = false;
   bool lost_more_ = false;  // by OnFault::kStop
 };
