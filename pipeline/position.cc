@@ -300,10 +300,15 @@ std::vector<Position> whole_parts(std::span<const Position> given, const Positio
   const auto processes = static_cast<int>(given.size());
   for (int process = 0; process < processes; ++process) {
     Position part = given[static_cast<std::size_t>(process)];
+    const bool may_be_fewer = part.streams.empty() || part.all_ended();
     if (part.streams.empty()) part = untouched(most, process);
     check_part(part, most, process, processes);
-    if (part.slots < most.slots)
+    if (part.slots < most.slots) {
+      require(may_be_fewer, fmt::format("the positions are of different steps: process {} after {} "
+                                        "slots of epoch {}, another after {}",
+                                        process, part.slots, part.epoch, most.slots));
       for (Position::Stream& stream : part.streams) stream.ended = true;
+    }
     parts.push_back(std::move(part));
   }
   return parts;

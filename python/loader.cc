@@ -31,6 +31,8 @@ using namespace std::chrono_literals;
 
 /// How long a signal waits at most.
 constexpr auto kSlice = 100ms;
+/// How long close() waits for a thread in next(), which ends at its next slice.
+constexpr auto kMostToClose = 10s;
 constexpr int kStateVersion = 1;
 
 /// Throws: what a signal's handler raised: KeyboardInterrupt.
@@ -81,16 +83,27 @@ std::future<void> on_a_thread(const std::function<void()>& work) {
 /// One thread at a time.
 class Loader::Turn {
  public:
-  explicit Turn(std::atomic<bool>& busy) : busy_(busy) {
-    if (busy_.exchange(true))
-      throw std::runtime_error("another thread is using this loader: it serves one at a time");
+  /// Throws: std::runtime_error if another thread has it for so long.
+  explicit Turn(Loader& loader, std::chrono::milliseconds patience = 0ms) : loader_(loader) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (loader_.busy_.exchange(true)) {
+      if (std::chrono::steady_clock::now() >= end)
+        throw std::runtime_error("another thread is using this loader: it serves one at a time");
+      const nb::gil_scoped_release release;
+      std::this_thread::sleep_for(1ms);
+    }
+    loader_.user_ = std::this_thread::get_id();
   }
-  ~Turn() { busy_ = false; }
+  ~Turn() {
+    loader_.closes_itself_ = false;
+    loader_.user_ = std::thread::id();
+    loader_.busy_ = false;
+  }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
-  std::atomic<bool>& busy_;
+  Loader& loader_;
 };
 
 Loader::Loader(PipelineArguments options, BatchForm form, nb::object allocate)
@@ -104,30 +117,47 @@ Loader::Loader(PipelineArguments options, BatchForm form, nb::object allocate)
 Loader::~Loader() { end(); }
 
 std::uint64_t Loader::begin() {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   if (std::exchange(failed_, false)) end();
   if (std::exchange(begun_, false) && !is_over()) stand_at(position().beginning_of(epoch()));
   return ++pass_;
 }
 
 std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& topology) {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   if (pass != pass_)
     throw std::runtime_error(
         "this pass is over: another one was begun, or the loader was moved (set_epoch, "
         "load_state_dict)");
+  if (unclaimed_ && topology == topology_) return unclaimed_->handed;
   if (topology != topology_ && std::exchange(begun_, begun_ && !is_over()) && !begun_) return {};
   stand_as(topology);
+  const bool was_started = pipeline_ != nullptr;
   start();
   if (stock_) stock_->fill();
   pipeline::Batch batch;
-  if (!begun_ && is_over()) fetch(batch);  // the end of the epoch of an earlier pass
-  begun_ = fetch(batch);
+  if (!begun_ && is_over()) {  // the end of the epoch of an earlier pass,
+    fetch(batch);
+    if (!was_started) return {};  // or of a state, which was this epoch's until now
+  }
+  Position before = position();
+  const bool more = fetch(batch);
   lines_.pass_on();
   if (stock_) stock_->drain();  // the batch before
-  if (!begun_) return {};
+  if (!more) {
+    begun_ = false;
+    return {};
+  }
   nb::object buffer = stock_ ? stock_->hand_out(batch) : nb::none();
-  return Handed(batch_arrays(std::move(batch), form_), std::move(buffer));
+  unclaimed_ = {.handed = Handed(batch_arrays(std::move(batch), form_), std::move(buffer)),
+                .before = std::move(before)};
+  return unclaimed_->handed;
+}
+
+void Loader::claim(std::uint64_t pass) {
+  if (pass != pass_ || !unclaimed_) return;
+  unclaimed_.reset();
+  begun_ = true;
 }
 
 bool Loader::fetch(pipeline::Batch& batch) {
@@ -174,7 +204,11 @@ void Loader::wait() {
     // After `ready`: a batch that lacks what they would have made is not taken, so that it is not
     // lost from the position.
     check_functions();
-    if (!ready) look_at_signals();
+    look_at_signals();
+    if (is_closing()) {
+      end();
+      throw std::runtime_error("the loader was closed while this waited for its next batch");
+    }
   }
 }
 
@@ -188,6 +222,8 @@ void Loader::run(const std::function<void()>& work) {
     while (!wait_for(kSlice)) {
       lines_.pass_on();
       look_at_signals();
+      if (is_closing())
+        throw std::runtime_error("the loader was closed while this waited for it to start");
     }
   } catch (...) {
     stop_.request_stop();
@@ -270,12 +306,13 @@ void Loader::stand_at(Position position) {
 }
 
 bool Loader::is_over() const {
-  if (!pipeline_ || !batches_) return false;
+  if (unclaimed_ || !pipeline_ || !batches_) return false;
   const std::int64_t size = options_.pipeline().batch.size;
   return (pipeline_->position().slots + size - 1) / size >= *batches_;
 }
 
 Position Loader::position() const {
+  if (unclaimed_) return unclaimed_->before;
   if (!pipeline_) return position_;
   Position stands = pipeline_->position();
   return is_over() ? stands.beginning_of(stands.epoch + 1) : stands;
@@ -284,21 +321,29 @@ Position Loader::position() const {
 std::string Loader::state() {
   const int streams = saved_streams_;
   const auto asked = is_over() ? nullptr : pipeline_;  // close() may come meanwhile
+  const bool is_unclaimed = unclaimed_.has_value();
   Position stands = position();
   const nb::gil_scoped_release release;
-  if (asked) stands = asked->position_to_save();
+  if (asked) {
+    Position to_save = asked->position_to_save();
+    if (is_unclaimed)
+      stands.contents = std::move(to_save.contents);
+    else
+      stands = std::move(to_save);
+  }
   return fmt::format(R"({{"version":{},"streams":{},"position":{}}})", kStateVersion, streams,
                      stands.to_json());
 }
 
 void Loader::load(const std::vector<std::string>& states) {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   std::vector<Position> parts;
   int streams = 0;
   for (const std::string& text : states) {
     State state = parse_state(text);
-    require(parts.empty() || state.streams == streams,
-            "the ranks' states are of loaders with different streams");
+    require(
+        parts.empty() || state.streams == streams,
+        "the ranks' states are of loaders with different streams, or one of them had not begun");
     streams = state.streams;
     parts.push_back(std::move(state.position));
   }
@@ -314,7 +359,7 @@ void Loader::load(const std::vector<std::string>& states) {
 std::uint32_t Loader::epoch() const { return position().epoch; }
 
 void Loader::set_epoch(std::uint32_t epoch) {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   require(epoch <= pipeline::kMaxEpoch,
           fmt::format("epoch {}: the last one is {}", epoch, pipeline::kMaxEpoch));
   if (epoch == position().epoch) return;
@@ -324,13 +369,13 @@ void Loader::set_epoch(std::uint32_t epoch) {
 }
 
 std::optional<std::int64_t> Loader::length(const Topology& topology) {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   prepare();
   return count_batches(topology);
 }
 
 std::optional<std::int64_t> Loader::masked_slots(const Topology& topology) {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   prepare();
   const pipeline::PipelineOptions options = options_as(topology);
   const auto steps = pipeline::steps_per_epoch(options);
@@ -357,7 +402,14 @@ std::shared_ptr<const wds::FaultLedger> Loader::ledger() const {
 }
 
 void Loader::close() {
-  const Turn turn(busy_);
+  if (user_ ==
+      std::this_thread::get_id()) {  // a signal's handler: the call that it came in does it
+    closes_itself_ = true;
+    return;
+  }
+  closing_ = true;
+  const Turn turn(*this, kMostToClose);
+  closing_ = false;
   end();
   if (stock_) stock_->close();
   prepared_.reset();
@@ -365,14 +417,14 @@ void Loader::close() {
 }
 
 void Loader::begin_trace(std::size_t most_events) {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   if (tracer_) throw std::runtime_error("a trace of this loader is being recorded already");
   end();
   tracer_ = std::make_unique<Tracer>(TraceOptions{.max_events = most_events});
 }
 
 void Loader::end_trace(const std::string& path) {
-  const Turn turn(busy_);
+  const Turn turn(*this);
   if (!tracer_) throw std::runtime_error("no trace of this loader is being recorded");
   end();
   const auto tracer = std::exchange(tracer_, nullptr);
@@ -399,6 +451,7 @@ void Loader::end() {
   const Position::Contents begun_at = position_.contents;
   position_ = position();
   if (!position_.streams.empty()) position_.contents = begun_at;
+  unclaimed_.reset();
   auto ending = std::exchange(pipeline_, nullptr);
   {
     const nb::gil_scoped_release release;

@@ -26,6 +26,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,10 +54,14 @@ class Loader {
   /// Begins a pass over epoch() and returns its number, for next(). After load() it begins where
   /// the state stands; an epoch that was left before its last batch is begun again.
   std::uint64_t begin();
-  /// The next batch; nullopt at the end of the epoch. Throws: as Pipeline::next() and
-  /// BufferStock::fill(); std::runtime_error if `pass` is not the last one begun, if it has read as
-  /// another process than `topology` says, and in a forked child.
+  /// The next batch; nullopt at the end of the epoch. Until it is claimed the loader stands before
+  /// it, and returns it again. Throws: as Pipeline::next() and BufferStock::fill();
+  /// std::runtime_error if `pass` is not the last one begun, if it has read as another process than
+  /// `topology` says, in a forked child, and if close() comes while it waits.
   std::optional<Handed> next(std::uint64_t pass, const Topology& topology);
+  /// The last batch has reached whoever asked for it: neither a signal nor a failed conversion can
+  /// lose it any more.
+  void claim(std::uint64_t pass);
 
   /// After the last batch handed out, as JSON.
   std::string state();
@@ -81,7 +86,8 @@ class Loader {
   /// What runs the functions of samples, which the caller starts before begin(); null: there are
   /// none.
   std::shared_ptr<FunctionPool> functions() const { return functions_; }
-  /// Ends the threads. The next begin() starts again where the loader stands.
+  /// Ends the threads, and a next() that waits in another one. The next begin() starts again where
+  /// the loader stands. Throws: std::runtime_error if another thread uses it for 10 s.
   void close();
 
   /// Records what the threads do, `most_events` spans and counters at most, until end_trace(): at
@@ -95,6 +101,10 @@ class Loader {
 
  private:
   class Turn;
+  struct Unclaimed {
+    Handed handed;
+    pipeline::Position before;
+  };
 
   /// From now on this is that process of those. Requires: no batch of an unfinished pass was handed
   /// out.
@@ -104,6 +114,7 @@ class Loader {
   void wait();
   bool fetch(pipeline::Batch& batch);
   void check_functions();
+  bool is_closing() const { return closing_ || closes_itself_; }
   void attach_functions(pipeline::PipelineOptions& options) const;
   /// Requires, as the next: prepare().
   std::optional<std::int64_t> count_batches(const Topology& topology) const;
@@ -132,10 +143,14 @@ class Loader {
   int saved_streams_ = 0;                ///< of the pipeline, or as the next
   int loaded_streams_ = 0;               ///< of the state that was loaded; 0: none
   pipeline::Position loaded_;            ///< that state
-  bool begun_ = false;                   ///< a batch was handed out since begin() or load()
+  std::optional<Unclaimed> unclaimed_;   ///< the last batch
+  bool begun_ = false;                   ///< a batch was claimed since begin() or load()
   bool failed_ = false;                  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;
   std::atomic<bool> busy_{false};
+  std::atomic<std::thread::id> user_;  ///< while busy
+  std::atomic<bool> closing_{false};   ///< by another thread
+  bool closes_itself_ = false;         ///< by the user
 };
 
 }  // namespace millrace::python

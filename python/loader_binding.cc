@@ -60,6 +60,7 @@ void bind_loader(nb::module_& module) {
           nb::arg("number"), nb::arg("ranks"), nb::lock_self(),
           nb::sig("def next(self, number: int, ranks: tuple[int, int, int]) -> "
                   "tuple[dict[str, object], object] | None"))
+      .def("claim", &Loader::claim, nb::arg("number"), nb::lock_self())
       .def("state", &Loader::state, nb::lock_self())
       .def("load", &Loader::load, nb::arg("states"), nb::lock_self())
       .def_prop_ro("epoch", &Loader::epoch, nb::lock_self())

@@ -315,6 +315,7 @@ class _Pass:
         }
         self._ranks: Ranks | None = None
         self._ended = False
+        self._failed = False  # what was to be made of the last batch
 
     def __iter__(self) -> _Pass:
         return self
@@ -324,6 +325,9 @@ class _Pass:
             raise StopIteration
         if self._loader._functions is None:
             self._loader._start_functions()
+        if self._failed:  # it is lost to this loop, but not to a state that was taken meanwhile
+            self._core.claim(self._number)
+            self._failed = False
         try:
             handed = self._core.next(self._number, self._ranks_now())
         except Error as error:
@@ -333,7 +337,16 @@ class _Pass:
         if handed is None:
             self._ended = True
             raise StopIteration
-        batch = self._convert(*handed)
+        try:
+            batch = self._made_of(*handed)
+        except Exception:  # an interrupt is none: the batch comes again
+            self._failed = True
+            raise
+        self._core.claim(self._number)
+        return batch
+
+    def _made_of(self, arrays: dict[str, Any], buffer: Any) -> Any:
+        batch = self._convert(arrays, buffer)
         batch._fields = self._shown
         join_trees()
         if self._transform is None:

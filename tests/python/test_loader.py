@@ -185,6 +185,40 @@ def test_other_threads_run_while_it_waits(slow_url: str) -> None:
     loader.close()
 
 
+def test_another_thread_may_close_it_while_it_waits(slow_url: str) -> None:
+    loader = pipeline(slow_url).numpy()
+    said: list[str] = []
+
+    def read() -> None:
+        try:
+            next(iter(loader))
+        except RuntimeError as error:
+            said.append(str(error))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert SlowServer.asked.wait(60)
+    loader.close()
+    reader.join()
+    assert len(said) == 1 and "the loader was closed" in said[0]
+    SlowServer.go.set()
+    assert len(list(loader)) == 2, "it begins again"
+    loader.close()
+
+
+def test_a_program_ends_while_a_thread_waits_for_a_batch(slow_url: str) -> None:
+    script = """
+import sys, threading, millrace as mr
+loader = mr.Pipeline(sys.argv[1], fields={"label": mr.Label()}, batch_size=4).numpy()
+threading.Thread(target=lambda: next(iter(loader)), daemon=True).start()
+sys.stdin.readline()
+"""
+    program = subprocess.Popen([sys.executable, "-c", script, slow_url], stdin=subprocess.PIPE)
+    assert SlowServer.asked.wait(60)
+    program.communicate(b"\n", timeout=120)
+    assert program.returncode == 0
+
+
 def test_other_threads_may_ask_where_it_stands(shards: str) -> None:
     """Also in a Python without a GIL, and while its threads start and end."""
     with pipeline(shards, threads=1, shuffle=None).dlpack() as loader:
@@ -446,6 +480,54 @@ def test_a_function_that_fails_costs_its_batch_alone(shards: str) -> None:
     assert taken == every[:2] + every[3:]
 
 
+def test_a_state_has_no_batch_that_never_reached_the_loop(shards: str) -> None:
+    def fails(batch: dict[str, Any]) -> list[str]:
+        keys: list[str] = batch["keys"]
+        if keys == every[3] and errors:
+            raise errors.pop()
+        return keys
+
+    with pipeline(shards).dlpack() as plain:
+        every = [batch["keys"] for batch in plain]
+    for error, next_one in ((ZeroDivisionError(), 4), (KeyboardInterrupt(), 3)):
+        errors: list[BaseException] = [error]
+        with pipeline(shards).dlpack(fails) as loader, pipeline(shards).dlpack() as resumed:
+            passing = iter(loader)
+            taken = [next(passing) for _ in range(3)]
+            with pytest.raises(type(error)):
+                next(passing)
+            resumed.load_state_dict(loader.state_dict())
+            assert taken + [batch["keys"] for batch in resumed] == every
+            assert next(passing) == every[next_one]
+
+
+def test_signals_lose_no_batch(shards: str) -> None:
+    script = """
+import os, random, signal, sys, threading, time, millrace as mr
+fields = {"image": mr.Image(mr.RandomResizedCrop(160), mr.AugMix())}
+data = mr.Pipeline(sys.argv[1], fields=fields, batch_size=4, threads=1, prefetch=1)
+loader = data.numpy()
+whole = [batch["keys"] for batch in data.numpy()]
+done = threading.Event()
+def interrupt():
+    while not done.wait(random.uniform(0.005, 0.05)):
+        os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+taken = []
+interrupts = 0
+passing = iter(loader)
+while len(taken) < len(whole):
+    try:
+        batch = next(passing)
+        taken.append(batch["keys"])
+    except KeyboardInterrupt:
+        interrupts += 1
+done.set()
+print(interrupts > 5, taken == whole)
+"""
+    assert run_python(script, shards).stdout == "True True\n"
+
+
 def test_buffers_are_used_again_when_their_last_view_is_gone(shards: str) -> None:
     data = pipeline(shards, epochs=mr.Epochs(batches=120), prefetch=1, autotune=False)
     with data.numpy() as loader:
@@ -519,6 +601,31 @@ def test_ranks_states_continue_on_another_number_of_ranks(shards: str) -> None:
         for loader in loaders:
             loader.load_state_dict(states)
         assert steps(loaders) == whole[3:], f"{world} ranks"
+
+
+def test_the_end_of_an_epoch_is_no_part_of_the_next_one_on_other_ranks(shards: str) -> None:
+    # One rank leaves 8 samples of its 13th batch; two that drop them have the same 6 steps.
+    usual: dict[str, Any] = {"streams": 4, "uneven": "drop"}
+    with pipeline(shards, **usual).numpy() as loader:
+        for _ in zip(range(12), loader, strict=False):
+            pass
+        state = loader.state_dict()
+    for rank in range(2):
+        with pipeline(shards, rank=rank, world=2, **usual).numpy() as loader:
+            loader.load_state_dict([state])
+            seen = [(epoch, loader.epoch, len(list(loader))) for epoch in range(loader.epoch, 2)]
+            assert seen in ([(1, 1, 6)], [(0, 0, 0), (1, 1, 6)]), "never an epoch under another's number"
+            assert loader.epoch == 2
+
+
+def test_states_of_different_steps_are_refused(shards: str) -> None:
+    loaders = [pipeline(shards, rank=r, world=2, streams=4).numpy() for r in range(2)]
+    passing = [iter(loader) for loader in loaders]
+    for one in [*passing, *passing, passing[0]]:
+        next(one)
+    states = [loader.state_dict() for loader in loaders]
+    with pytest.raises(mr.InvalidArgumentError, match="of different steps: process 1 after 32"):
+        loaders[0].load_state_dict(states)
 
 
 def test_a_state_of_shards_with_other_contents_is_refused(tmp_path: Path) -> None:
