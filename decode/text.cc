@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string>
 
 #include "io/base/error.h"
@@ -27,13 +28,16 @@ void skip_space(std::string_view& text) {
 float number(std::string_view word) {
   std::string_view digits = word;
   if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
+  const char* const last = digits.data() + digits.size();
   float value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error == std::errc::result_out_of_range) throw corrupt_text("a number beyond float32");
-  if (error != std::errc() || end != digits.data() + digits.size()) {
+  const auto [end, error] = std::from_chars(digits.data(), last, value);
+  if (error == std::errc::invalid_argument || end != last)
     throw corrupt_text("a word that is not a number");
-  }
-  return value;
+  if (error == std::errc()) return value;
+  long double wide = 0;  // too large or too small for a float
+  std::from_chars(digits.data(), last, wide);
+  if (wide == 0 || std::abs(wide) > 1) throw corrupt_text("a number beyond float32");
+  return static_cast<float>(wide);
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -119,8 +119,19 @@ Loader::~Loader() { end(); }
 std::uint64_t Loader::begin() {
   const Turn turn(*this);
   if (std::exchange(failed_, false)) end();
-  if (std::exchange(begun_, false) && !is_over()) stand_at(position().beginning_of(epoch()));
+  if (std::exchange(begun_, false) && !is_over()) begin_again();
   return ++pass_;
+}
+
+/// Once may be a look at the first batch; a trainer that does so each time sees no others.
+void Loader::begin_again() {
+  const std::uint32_t left = epoch();
+  stand_at(position().beginning_of(left));
+  if (++times_left_ != 2) return;
+  lines_.log().warn(fmt::format(
+      "epoch {} is begun again, for the second time, with the batches that it had: to go "
+      "on to the next one, call set_epoch({}) or read it to its end",
+      left, left + 1));
 }
 
 std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& topology) {

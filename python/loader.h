@@ -109,6 +109,7 @@ class Loader {
   /// From now on this is that process of those. Requires: no batch of an unfinished pass was handed
   /// out.
   void stand_as(const Topology& topology);
+  void begin_again();
   void prepare();
   void start();
   void wait();
@@ -145,6 +146,7 @@ class Loader {
   pipeline::Position loaded_;            ///< that state
   std::optional<Unclaimed> unclaimed_;   ///< the last batch
   bool begun_ = false;                   ///< a batch was claimed since begin() or load()
+  int times_left_ = 0;                   ///< epochs that were left before their last batch
   bool failed_ = false;                  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;
   std::atomic<bool> busy_{false};

@@ -103,7 +103,8 @@ nb::object python_value(const Written& value, const std::string& python) {
     case Kind::kInterval:
       return nb::tuple(all());
     case Kind::kList:
-      return python.starts_with("Sequence") ? nb::object(all()) : nb::object(nb::tuple(all()));
+      return python.find("Sequence[") != std::string_view::npos ? nb::object(all())
+                                                                : nb::object(nb::tuple(all()));
   }
   return nb::none();
 }
@@ -179,6 +180,13 @@ std::string qualified(std::string types) {
   return types;
 }
 
+/// Of a value that was set: of a list also where a lone item is taken for one.
+std::string held_type(const ValueType& type) {
+  const std::string taken = type.python();
+  const std::size_t list = taken.find("Sequence[");
+  return qualified(list == std::string::npos ? taken : taken.substr(list));
+}
+
 std::string class_doc(const StructType& type) {
   std::string doc = std::string(type.name().sentence) + ".\n";
   for (const Field& field : type.fields(type.usual())) {
@@ -191,7 +199,7 @@ std::string class_doc(const StructType& type) {
 
 void add_property(const nb::object& made, const Field& field) {
   const std::string name(field.name);
-  const std::string signature = "def " + name + "(self) -> " + qualified(field.type->python());
+  const std::string signature = "def " + name + "(self) -> " + held_type(*field.type);
   const nb::object getter =
       nb::cpp_function([name](const TransformObject& self) { return attribute(self, name); },
                        nb::is_method(), nb::sig(signature.c_str()));

@@ -24,6 +24,7 @@ bool take(std::string_view text, T& value) {
 double read_number(const Written& from) {
   double value = 0;
   if (from.kind == Kind::kNumber && take(from.text, value) && std::isfinite(value)) return value;
+  if (from.kind == Kind::kList) throw Mistake(from, "must be one number, not a list");
   throw Mistake(from, fmt::format("'{}' is not a number", from.text));
 }
 
@@ -220,6 +221,7 @@ void SequenceType::read(const Written& from, void* value) const {
     if (from.kind != Kind::kNone) item().read(from, append(value));
     return;
   }
+  if (from.kind == Kind::kNumber) return item().read(from, append(value));  // [1] as 1
   if (from.kind != Kind::kList) throw Mistake(from, "must be a list in [ ]");
   for (const Written& one : from.items) item().read(one, append(value));
 }
@@ -234,7 +236,10 @@ Written SequenceType::write(const void* value, Form form) const {
 }
 
 std::string SequenceType::python() const {
-  return at_most_one() ? item().python() + " | None" : fmt::format("Sequence[{}]", item().python());
+  const std::string one = item().python();
+  if (at_most_one()) return one + " | None";
+  const bool may_be_lone = one == "float" || one == "int";
+  return fmt::format("{}Sequence[{}]", may_be_lone ? one + " | " : "", one);
 }
 
 std::string SequenceType::shown() const {

@@ -12,17 +12,17 @@ class SGD(Component):
 class Adam(Component):
     """Steps of a size for each weight."""
 
-    def __init__(self, lr: float | None = None, *, betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
+    def __init__(self, lr: float | None = None, *, betas: float | Sequence[float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
 
 class AdamW(Component):
     """Adam with decay of the weights themselves."""
 
-    def __init__(self, lr: float | None = None, *, betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0.01, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
+    def __init__(self, lr: float | None = None, *, betas: float | Sequence[float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0.01, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
 
 class Lion(Component):
     """Steps of one size, by the sign of a mean."""
 
-    def __init__(self, lr: float | None = None, *, betas: Sequence[float] = (0.9, 0.99), weight_decay: float = 0, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
+    def __init__(self, lr: float | None = None, *, betas: float | Sequence[float] = (0.9, 0.99), weight_decay: float = 0, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
 
 class LARS(Component):
     """SGD with a rate for each layer, by its norms."""
@@ -32,12 +32,12 @@ class LARS(Component):
 class LAMB(Component):
     """AdamW with a rate for each layer, by its norms."""
 
-    def __init__(self, lr: float | None = None, *, betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-06, weight_decay: float = 0.01, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
+    def __init__(self, lr: float | None = None, *, betas: float | Sequence[float] = (0.9, 0.999), eps: float = 1e-06, weight_decay: float = 0.01, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
 
 class Muon(Component):
     """Orthogonalised momentum for matrices, SGD for the rest."""
 
-    def __init__(self, lr: float | None = None, *, momentum: float = 0.95, nesterov: bool = True, steps: int = 5, coefficients: Sequence[float] = (3.4445, -4.775, 2.0315), normalise: bool = False, matrices: Sequence[str] = (), sgd_lr: float | None = None, sgd_momentum: float = 0.9, weight_decay: float = 0, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
+    def __init__(self, lr: float | None = None, *, momentum: float = 0.95, nesterov: bool = True, steps: int = 5, coefficients: float | Sequence[float] = (3.4445, -4.775, 2.0315), normalise: bool = False, matrices: Sequence[str] = (), sgd_lr: float | None = None, sgd_momentum: float = 0.9, weight_decay: float = 0, groups: Sequence[Mapping[str, object]] = ()) -> None: ...
 
 class Constant(Component):
     """The same rate throughout."""
@@ -52,7 +52,7 @@ class Step(Component):
 class MultiStep(Component):
     """Falls by a factor at given epochs."""
 
-    def __init__(self, milestones: Sequence[float] = (), gamma: float = 0.1, *, warmup: str | None = None, warmup_start: float = 0, by: Literal['epoch', 'step'] = 'epoch', after_warmup: bool = False) -> None: ...
+    def __init__(self, milestones: float | Sequence[float] = (), gamma: float = 0.1, *, warmup: str | None = None, warmup_start: float = 0, by: Literal['epoch', 'step'] = 'epoch', after_warmup: bool = False) -> None: ...
 
 class Exponential(Component):
     """Falls by a factor with each epoch."""
@@ -107,7 +107,7 @@ class Stop(Component):
 class Airbench94(Component):
     """Small network that learns CIFAR-10 in few epochs."""
 
-    def __init__(self, channels: Sequence[int] = (64, 256, 256), *, whitening_samples: int = 0) -> None: ...
+    def __init__(self, channels: int | Sequence[int] = (64, 256, 256), *, whitening_samples: int = 0) -> None: ...
 
 class AlexNet(Component):
     """AlexNet in its one-tower form."""
@@ -202,17 +202,17 @@ class Depth(Component):
 class MaskDepth(Component):
     """Mask and depth."""
 
-    def __init__(self, mask_loss: Component | str = ..., mask_value: int = 1, mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', loss_weights: Sequence[float] = (1, 1)) -> None: ...
+    def __init__(self, mask_loss: Component | str = ..., mask_value: int = 1, mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', loss_weights: float | Sequence[float] = (1, 1)) -> None: ...
 
 class Segment(Component):
     """A class per pixel."""
 
-    def __init__(self, mask_loss: Literal['ce', 'ce+dice', 'cross-entropy'] = 'ce', label_smoothing: float = 0, ignore_index: int = 255, class_weights: Sequence[float] = (), colors: str = '', mask_field: str = 'mask.png') -> None: ...
+    def __init__(self, mask_loss: Literal['ce', 'ce+dice', 'cross-entropy'] = 'ce', label_smoothing: float = 0, ignore_index: int = 255, class_weights: float | Sequence[float] = (), colors: str = '', mask_field: str = 'mask.png') -> None: ...
 
 class SegmentDepth(Component):
     """A class and a depth per pixel."""
 
-    def __init__(self, mask_loss: Literal['ce', 'ce+dice', 'cross-entropy'] = 'ce', label_smoothing: float = 0, ignore_index: int = 255, class_weights: Sequence[float] = (), colors: str = '', mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', loss_weights: Sequence[float] = (1, 1)) -> None: ...
+    def __init__(self, mask_loss: Literal['ce', 'ce+dice', 'cross-entropy'] = 'ce', label_smoothing: float = 0, ignore_index: int = 255, class_weights: float | Sequence[float] = (), colors: str = '', mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', loss_weights: float | Sequence[float] = (1, 1)) -> None: ...
 
 class Contrast(Component):
     """Embeddings, alike for views of the same sample."""
@@ -237,7 +237,7 @@ class ClassBce(Component):
 class PixelCrossEntropy(Component):
     """Cross-entropy of every pixel, and Dice beside it; a class per pixel."""
 
-    def __init__(self, label_smoothing: float = 0, ignore_index: int = 255, class_weights: Sequence[float] = (), dice: float = 0) -> None: ...
+    def __init__(self, label_smoothing: float = 0, ignore_index: int = 255, class_weights: float | Sequence[float] = (), dice: float = 0) -> None: ...
 
 class Bce(Component):
     """Binary cross-entropy of logits."""

@@ -197,13 +197,18 @@ def _palette_png(image: Any) -> bytes:
     return file.getvalue()
 
 
+# Modes of PIL whose bytes are no shares of red, green and blue; a CMYK JPEG is opened as one.
+_OTHER_COLOURS = ("P", "CMYK", "HSV", "LAB", "RGBa", "RGBX", "YCbCr")
+
+
 def _picture(kind: str, value: Any, quality: int) -> bytes:
     import numpy as np
 
-    if getattr(value, "mode", None) == "P":  # a PIL image of colours by number
-        if kind == "png":
-            return _palette_png(value)
-        value = value.convert("RGB")
+    mode = getattr(value, "mode", None)  # a PIL image's
+    if mode == "P" and kind == "png":
+        return _palette_png(value)
+    if mode in _OTHER_COLOURS:
+        value = value.convert("RGBA" if mode == "RGBa" else "RGB")
     pixels = _array(value)
     if kind == "png" and pixels.dtype.kind in "iu" and pixels.dtype != np.uint8:
         if pixels.ndim != 2:

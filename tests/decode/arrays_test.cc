@@ -170,6 +170,7 @@ TEST(Numbers, AreReadBetweenSpacesAndCommas) {
   using F = std::vector<float>;
   EXPECT_EQ(decode::decode_numbers(bytes("0,1, -0.5 ;2e3\n+4\n")), (F{0, 1, -0.5F, 2000, 4}));
   EXPECT_EQ(decode::decode_numbers(bytes(" \n")), F{});
+  EXPECT_EQ(decode::decode_numbers(bytes("1e-42 1e-50 -1e-400")), (F{1e-42F, 0, -0.0F}));
   for (const char* text : {"1,,2", ",1", "1,", "1 x", "1-", "+-1", "1e99", "0x1", "1 2; ;3"}) {
     EXPECT_EQ(fault_of([&] { decode::decode_numbers(bytes(text)); }), ErrorCode::kCorrupt) << text;
   }

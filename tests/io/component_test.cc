@@ -127,6 +127,7 @@ TEST(Component, IsReadFromACallByPlaceAndByName) {
   EXPECT_EQ(pen->seed, 7);
   EXPECT_EQ(pen->dashes, (std::vector<double>{1, 2.5}));
   EXPECT_EQ(all[1].get_if<Pen>(), nullptr);
+  EXPECT_EQ(read("pen(dashes=2)")[0].get_if<Pen>()->dashes, std::vector<double>{2});
   EXPECT_EQ(all[1].make()->draws(), "drops");
 }
 
@@ -172,6 +173,7 @@ TEST(Component, AMistakeNamesItsColumnAndTheNearestName) {
   EXPECT_EQ(refusal("pen(life=5)"), "5: life: must have a unit: 5ep or 100steps");
   EXPECT_EQ(refusal("spray"), "1: spray needs strength");
   EXPECT_EQ(refusal("spray(nan)"), "7: strength: 'nan' is not a number");
+  EXPECT_EQ(refusal("spray([1, 2])"), "7: strength: must be one number, not a list");
   EXPECT_EQ(refusal("pen(1, soft)"), "1: pen: a soft pen is wider than 1");
   EXPECT_EQ(refusal(std::string(1000, '[')), "17: this is nested too deep");
 }

@@ -353,6 +353,17 @@ def test_lines_go_to_logging(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert any("set-000001.tar" in record.getMessage() for record in caplog.records)
 
 
+def test_a_loop_that_never_ends_its_epoch_is_warned(
+    shards: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pipeline(shards).numpy() as loader, caplog.at_level(logging.WARNING, "millrace"):
+        for said in (0, 0, 1, 1):
+            for _, _ in zip(range(4), loader, strict=False):
+                pass
+            assert len(caplog.records) == said
+    assert "set_epoch(1)" in caplog.records[0].getMessage()
+
+
 def test_errors_say_where_and_derive_from_what_people_catch(tmp_path: Path) -> None:
     spec = make_shards(tmp_path, 60, 30)
     with open(tmp_path / "set-000001.tar", "r+b") as shard:

@@ -220,6 +220,26 @@ def test_texts_of_json_and_pictures_of_palettes_are_what_they_say(tmp_path: Path
         assert batch["label"].tolist() == [3]
 
 
+def test_pictures_of_other_colour_modes_are_converted(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    red = pil.new("RGB", (8, 8), (200, 30, 30))
+    modes = ("YCbCr", "HSV", "CMYK", "RGBX")
+    with mr.ShardWriter(tmp_path / "a-%d.tar") as writer:
+        for mode in modes:
+            writer.write({"__key__": mode, "png": red.convert(mode)})
+        clear = red.copy()
+        clear.putalpha(128)
+        writer.write({"__key__": "RGBa", "png": clear.convert("RGBa")})
+        with pytest.raises(mr.Error, match="LA"):
+            writer.write({"__key__": "LA", "png": red.convert("LA")})
+    (shard,) = writer.close()
+    image = mr.Image(mr.CenterCrop(8), suffixes="png", layout="HWC", dtype="uint8")
+    with mr.Pipeline(shard.url, fields={"image": image}, batch_size=5).numpy() as loader:
+        (batch,) = loader
+    for key, pixels in zip(batch["keys"], batch["image"], strict=True):
+        assert np.abs(pixels[0, 0].astype(int) - (200, 30, 30)).max() <= 2, key
+
+
 def test_tensors_with_gradients_are_written_as_their_values(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     with mr.ShardWriter(tmp_path / "a-%d.tar") as writer:
