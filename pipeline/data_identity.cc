@@ -57,21 +57,17 @@ std::string checksum_of(std::span<const std::byte> piece) {
   return digits_of(hash);
 }
 
-/// The first digits of what the index next to the shard at `path` says near its beginning; empty if
-/// there is none.
+/// The first digits of what the index next to the shard at `path` says; empty if there is none.
 std::string indexed_sha256(const std::string& path) {
-  constexpr std::string_view kName = "\"sha256\":";
-  constexpr std::string_view kHexDigits = "0123456789abcdef";
   const std::string index = wds::index_url(path);
   std::error_code none;
   if (!std::filesystem::is_regular_file(index, none)) return {};
-  const auto piece = read_piece(*io::UrlOpener().open(index));
-  const std::string_view text(reinterpret_cast<const char*>(piece.data()), piece.size());
-  const std::size_t name = text.find(kName);
-  if (name == std::string_view::npos) return {};
-  const std::size_t begin = text.find_first_of(kHexDigits, name + kName.size());
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, kChecksumDigits));
+  try {
+    const auto head = wds::read_index_head(io::UrlOpener(), index);
+    return head ? head->sha256.substr(0, kChecksumDigits) : std::string();
+  } catch (const Error&) {  // its reader says what is wrong
+    return {};
+  }
 }
 
 void look_at(const std::string& path, ShardIdentity& shard) {
@@ -266,19 +262,39 @@ DataIdentity identify(PipelineOptions options) {
   return identity;
 }
 
+namespace {
+
+/// Of the first digits of each shard's SHA-256; empty if one has none.
+std::string digest_of(std::span<const std::string> sha256s) {
+  if (std::ranges::any_of(sha256s, &std::string::empty)) return {};
+  Sha256 all;
+  for (const std::string& one : sha256s)
+    all.update(std::as_bytes(std::span(one).first(std::min(one.size(), kChecksumDigits))));
+  return digits_of(all);
+}
+
+/// By the indexes that the run has read: nothing is requested for it.
+Position::Contents digest_indexes(const PipelineOptions& options) {
+  std::vector<std::string> sha256s;
+  for (const std::string& url : options.shards)
+    sha256s.push_back(options.found.first_indexes->sha256_of(url));
+  return {.indexes = digest_of(sha256s)};
+}
+
+}  // namespace
+
 Position::Contents digest_contents(PipelineOptions options) {
   const auto is_elsewhere = [](const std::string& url) { return !io::local_path(url); };
-  if (options.shards.empty() || std::ranges::any_of(options.shards, is_elsewhere)) return {};
+  if (options.shards.empty()) return {};
+  if (std::ranges::any_of(options.shards, is_elsewhere)) return digest_indexes(options);
   options.joins.clear();
   Sha256 pieces;
-  Sha256 indexes;
-  bool all_indexed = true;
+  std::vector<std::string> sha256s;
   for (const ShardIdentity& shard : identify(std::move(options)).shards) {
     pieces.update(std::as_bytes(std::span(shard.checksum)));
-    indexes.update(std::as_bytes(std::span(shard.sha256)));
-    all_indexed = all_indexed && !shard.sha256.empty();
+    sha256s.push_back(shard.sha256);
   }
-  return {.pieces = digits_of(pieces), .indexes = all_indexed ? digits_of(indexes) : std::string()};
+  return {.pieces = digits_of(pieces), .indexes = digest_of(sha256s)};
 }
 
 namespace {

@@ -54,7 +54,8 @@ struct DataIdentity {
 /// other than NotFound no further shard is requested.
 DataIdentity identify(PipelineOptions options);
 
-/// Digests over the shards' identities, for positions; not known if some are not on this machine.
+/// Digests over the shards' identities, for positions. Where some are not on this machine, of what
+/// the indexes say of them that counted their samples; not known where one has none.
 Position::Contents digest_contents(PipelineOptions options);
 
 /// Whose two identities are: "saved" and "given", or "in process 0" and "in process 1".

@@ -67,7 +67,8 @@ Found look_up(PipelineOptions& options) {
   if (network) keep_first_indexes(options);
   Found found = wds::indexed_counts(
       *options.opener, options.shards, options.stop,
-      options.faults.require_index ? wds::OnDamagedIndex() : wds::OnDamagedIndex(ask));
+      options.faults.require_index ? wds::OnDamagedIndex() : wds::OnDamagedIndex(ask),
+      options.found.first_indexes.get());
   if (damage && !scans(options)) {
     const std::string kind = "an index is damaged, so whole shards are divided into streams";
     say_once(options, kind, kind + ": " + damage->what());

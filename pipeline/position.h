@@ -79,10 +79,10 @@ struct Position {
   /// Digests of what the shards hold, which tell a set from another of the same names and numbers
   /// of samples.
   struct Contents {
-    std::string pieces = {};   ///< of each shard's size and parts of it; empty: not known
+    std::string pieces = {};   ///< of each local shard's size and parts of it; empty: not known
     std::string indexes = {};  ///< of what the indexes say of whole shards, where all have one
 
-    bool is_known() const { return !pieces.empty(); }
+    bool is_known() const { return !pieces.empty() || !indexes.empty(); }
     /// By what both know.
     bool differs_from(const Contents& other) const;
   };

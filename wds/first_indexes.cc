@@ -1,24 +1,24 @@
 #include "wds/first_indexes.h"
 
-#include <algorithm>
-#include <functional>
-
 #include "io/base/error.h"
 #include "io/opener.h"
 
 namespace millrace::wds {
 
-void FirstIndexes::check(const std::string& url, const ShardIndex& index) {
-  if (index.sha256.empty()) return;
-  std::array<char, 32> mark = {};  // half of the digits: chance does not repeat them
-  std::copy_n(index.sha256.begin(), std::min(mark.size(), index.sha256.size()), mark.begin());
+void FirstIndexes::check(const std::string& url, const std::string& sha256) {
+  if (sha256.empty()) return;
   const MutexLock lock(mutex_);
-  const auto [first, is_new] = marks_.try_emplace(std::hash<std::string>{}(url), mark);
-  if (first->second == mark) return;
+  if (first_.try_emplace(url, sha256).first->second == sha256) return;
   throw Error(ErrorCode::kIo,
               "the shard was replaced while this run read it: its index is of another content than "
               "in an earlier epoch",
               {.url = io::printable_url(url)});
+}
+
+std::string FirstIndexes::sha256_of(const std::string& url) const {
+  const MutexLock lock(mutex_);
+  const auto found = first_.find(url);
+  return found == first_.end() ? std::string() : found->second;
 }
 
 }  // namespace millrace::wds

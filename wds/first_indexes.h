@@ -1,29 +1,28 @@
-// FirstIndexes: of each shard the index that a run read first, so that one that is replaced
-// meanwhile is noticed. A run that is resumed compares its data with the checkpoint's; one that
-// goes on would train on whatever lies there now.
+// FirstIndexes: of each shard the content that the index says which a run read first, so that a
+// shard that is replaced meanwhile is noticed. A run that is resumed compares its data with the
+// checkpoint's; one that goes on would train on whatever lies there now.
 //
-// Threads: any. Buffers: 32 bytes for each shard.
+// Threads: any. Buffers: a digest of 64 digits for each shard.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <string>
 #include <unordered_map>
 
 #include "io/base/thread_annotations.h"
-#include "wds/shard_index.h"
 
 namespace millrace::wds {
 
 class FirstIndexes {
  public:
-  /// Throws: Io if `index` is of another content than the first one of the shard at `url`; an index
-  /// without a SHA-256 passes.
-  void check(const std::string& url, const ShardIndex& index);
+  /// `sha256`: of the shard at `url`, by its index; one without passes. Throws: Io if it is not the
+  /// first one.
+  void check(const std::string& url, const std::string& sha256);
+  /// The first one; empty: none was read.
+  std::string sha256_of(const std::string& url) const;
 
  private:
-  Mutex mutex_;
-  std::unordered_map<std::size_t, std::array<char, 32>> marks_ MILLRACE_GUARDED_BY(mutex_);
+  mutable Mutex mutex_;
+  std::unordered_map<std::string, std::string> first_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::wds

@@ -20,12 +20,16 @@ using Counts = std::vector<std::uint64_t>;
 /// What a shard says before its samples are read.
 struct Stored {
   std::optional<std::uint64_t> count = {};
+  std::string sha256 = {};
   std::vector<RowColumn> labels = {};  ///< a Parquet file's columns of numbers that have classes
 };
 
 /// From its index, or a Parquet file's footer; no count if there is no index.
 Stored stored_in(const io::Opener& opener, const std::string& shard, const std::stop_token& stop) {
-  if (!is_parquet(shard)) return {.count = read_sample_count(opener, index_url(shard), stop)};
+  if (!is_parquet(shard)) {
+    auto head = read_index_head(opener, index_url(shard), stop);
+    return head ? Stored{.count = head->count, .sha256 = std::move(head->sha256)} : Stored();
+  }
   const auto table = open_parquet(opener, shard, stop);
   Stored stored{.count = num_rows(*table)};
   std::ranges::copy_if(table->columns(), std::back_inserter(stored.labels),
@@ -115,6 +119,11 @@ class Lookup {
     return counts;
   }
 
+  void tell(FirstIndexes& first) const {
+    for (std::size_t i = 0; i < found_.size(); ++i)
+      first.check(shards_[i], found_[i].stored.sha256);
+  }
+
  private:
   bool found_first() const { return found_.front().stored.count || found_.front().fault; }
 
@@ -152,17 +161,16 @@ class Lookup {
   std::atomic<bool> ended_{false};
 };
 
-std::vector<std::optional<std::uint64_t>> look_up(const io::Opener& opener,
-                                                  std::span<const std::string> shards,
-                                                  const std::stop_token& stop,
-                                                  const OnDamagedIndex& on_damaged,
-                                                  AfterNone after_none) {
+std::vector<std::optional<std::uint64_t>> look_up(
+    const io::Opener& opener, std::span<const std::string> shards, const std::stop_token& stop,
+    const OnDamagedIndex& on_damaged, AfterNone after_none, FirstIndexes* first = nullptr) {
   if (shards.empty()) return {};
   Lookup lookup(opener, shards, stop, after_none);
   if (std::any_of(shards.begin(), shards.end(), io::is_network_url))
     lookup.run_on_network();
   else
     lookup.run();
+  if (first != nullptr) lookup.tell(*first);
   return lookup.counts(on_damaged);
 }
 
@@ -184,8 +192,9 @@ std::shared_ptr<const Counts> sample_counts(const io::Opener& opener,
 std::vector<std::optional<std::uint64_t>> indexed_counts(const io::Opener& opener,
                                                          std::span<const std::string> shards,
                                                          const std::stop_token& stop,
-                                                         const OnDamagedIndex& on_damaged) {
-  return look_up(opener, shards, stop, on_damaged, AfterNone::kGoOn);
+                                                         const OnDamagedIndex& on_damaged,
+                                                         FirstIndexes* first) {
+  return look_up(opener, shards, stop, on_damaged, AfterNone::kGoOn, first);
 }
 
 std::optional<std::uint64_t> samples_in_shard(const FaultPolicy& policy, const Error& fault,

@@ -18,6 +18,7 @@
 #include "io/base/error.h"
 #include "io/opener.h"
 #include "wds/fault_ledger.h"
+#include "wds/first_indexes.h"
 
 namespace millrace::wds {
 
@@ -33,10 +34,12 @@ std::shared_ptr<const std::vector<std::uint64_t>> sample_counts(
     const OnDamagedIndex& on_damaged = {});
 /// The same shard by shard: nullopt where there is no index, or `on_damaged` knows no count. On the
 /// network, if the first shard has none, none has: no more are asked for than the first 16.
+/// `first`, if given, is told of all indexes.
 std::vector<std::optional<std::uint64_t>> indexed_counts(const io::Opener& opener,
                                                          std::span<const std::string> shards,
                                                          const std::stop_token& stop = {},
-                                                         const OnDamagedIndex& on_damaged = {});
+                                                         const OnDamagedIndex& on_damaged = {},
+                                                         FirstIndexes* first = nullptr);
 
 /// Samples in the shard at `url`, which `fault` made unreadable: from policy.samples_of, else from
 /// its index unless the fault is Io. Nullopt if unknown. Throws: Cancelled.

@@ -51,16 +51,16 @@ auto twice_over_network(const std::string& url, const Read& read, bool* again = 
   }
 }
 
-// The count in the first bytes; nullopt if there is no index.
-std::optional<std::uint64_t> count_at(const io::Opener& opener, const std::string& url,
-                                      const std::stop_token& stop) {
+// In the first bytes; nullopt if there is no index.
+std::optional<IndexHead> head_at(const io::Opener& opener, const std::string& url,
+                                 const std::stop_token& stop) {
   constexpr std::size_t kHeadBytes = 1024;
-  std::string head(kHeadBytes, '\0');
+  std::string begin(kHeadBytes, '\0');
   std::uint64_t index_bytes = kMaxIndexBytes;
   try {
     const auto source = opener.open(url, {.expected = kHeadBytes, .stop = stop});
     std::size_t used = 0;
-    const auto bytes = std::as_writable_bytes(std::span(head));
+    const auto bytes = std::as_writable_bytes(std::span(begin));
     while (used < kHeadBytes) {
       const std::size_t got = source->read(bytes.subspan(used));
       if (got == 0) break;
@@ -71,11 +71,12 @@ std::optional<std::uint64_t> count_at(const io::Opener& opener, const std::strin
     if (cannot_be_seen(error)) return {};
     throw;
   }
-  const auto count = detail::count_in_head(head);
-  if (!count) throw Error(ErrorCode::kCorrupt, "index: has no count");
+  auto head = detail::head_of_index(begin);
+  if (!head) throw Error(ErrorCode::kCorrupt, "index: has no count");
   // Each sample takes several bytes of the index.
-  if (*count > index_bytes) throw Error(ErrorCode::kCorrupt, "index: counts more than it holds");
-  return count;
+  if (head->count > index_bytes)
+    throw Error(ErrorCode::kCorrupt, "index: counts more than it holds");
+  return head;
 }
 
 }  // namespace
@@ -158,9 +159,9 @@ std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
   }
 }
 
-std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
-                                               const std::stop_token& stop) {
-  return twice_over_network(url, [&] { return count_at(opener, url, stop); });
+std::optional<IndexHead> read_index_head(const io::Opener& opener, const std::string& url,
+                                         const std::stop_token& stop) {
+  return twice_over_network(url, [&] { return head_at(opener, url, stop); });
 }
 
 void write_index(const ShardIndex& index, const std::string& path, io::Replace replace,

@@ -60,6 +60,12 @@ struct ShardIndex {
   std::size_t sample_at(std::uint64_t offset) const;
 };
 
+/// What an index says before its samples.
+struct IndexHead {
+  std::uint64_t count = 0;
+  std::string sha256 = {};  ///< as ShardIndex::sha256; empty: it does not say
+};
+
 /// The url of the index of the shard at `url`: "a.tar" → "a.tar.index.json", inserted before a
 /// query string.
 std::string index_url(const std::string& url);
@@ -86,11 +92,10 @@ std::shared_ptr<const ShardIndex> usable_index(const io::Opener& opener,
                                                const std::string& shard_url, FaultLedger& ledger,
                                                const std::stop_token& stop = {},
                                                IndexParts parts = IndexParts::kAll);
-/// The number of samples in the index at `url`, from its first 1,024 bytes; nullopt if there is no
-/// index. One that arrived damaged over the network is fetched once more. Throws: Corrupt, and as
-/// opening and reading.
-std::optional<std::uint64_t> read_sample_count(const io::Opener& opener, const std::string& url,
-                                               const std::stop_token& stop = {});
+/// From the first 1,024 bytes of the index at `url`; nullopt if there is no index. One that arrived
+/// damaged over the network is fetched once more. Throws: Corrupt, and as opening and reading.
+std::optional<IndexHead> read_index_head(const io::Opener& opener, const std::string& url,
+                                         const std::stop_token& stop = {});
 /// Writes `index` to the file `path`, or to a url by `opener`. Throws: as io::open_file_sink() and
 /// io::Opener::open_sink().
 void write_index(const ShardIndex& index, const std::string& path,

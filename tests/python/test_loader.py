@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import gzip
 import http.server
@@ -155,19 +156,25 @@ class QuietServer(http.server.ThreadingHTTPServer):
         pass
 
 
-@pytest.fixture()
-def slow_url(shards: str) -> Iterator[str]:
-    folder = os.path.dirname(shards)
+@contextlib.contextmanager
+def served(folder: str) -> Iterator[str]:
+    """Its url, where shards come as soon as SlowServer.go is set."""
     SlowServer.go.clear()
     SlowServer.asked.clear()
     server = QuietServer(("127.0.0.1", 0), lambda *given: SlowServer(*given, directory=folder))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/set-000000.tar"
+    yield f"http://127.0.0.1:{server.server_port}"
     SlowServer.go.set()
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture()
+def slow_url(shards: str) -> Iterator[str]:
+    with served(os.path.dirname(shards)) as url:
+        yield f"{url}/set-000000.tar"
 
 
 def test_other_threads_run_while_it_waits(slow_url: str) -> None:
@@ -655,6 +662,25 @@ def test_a_state_of_shards_with_other_contents_is_refused(tmp_path: Path) -> Non
         del state["position"]["contents"]  # as earlier versions saved it
         other.load_state_dict(state)
         assert len(list(other)) == 12
+
+
+def test_shards_from_afar_are_known_by_their_indexes(tmp_path: Path) -> None:
+    make_shards(tmp_path)
+    run_program("index", str(tmp_path))
+    with served(str(tmp_path)) as url:
+        SlowServer.go.set()
+        with pipeline(url + "/set-{000000..000006}.tar").numpy() as loader:
+            next(iter(loader))
+            state = loader.state_dict()
+        with pipeline(url + "/set-{000000..000006}.tar").numpy() as again:
+            again.load_state_dict(state)
+            assert len(list(again)) == 12
+        make_shards(tmp_path, 200, 30, "--seed", "5", "--force")
+        run_program("index", str(tmp_path))
+        with pipeline(url + "/set-{000000..000006}.tar").numpy() as other:
+            other.load_state_dict(state)
+            with pytest.raises(mr.InvalidArgumentError, match="other contents"):
+                next(iter(other))
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ class BrokenIndex final : public io::Opener {
 
 TEST(IndexesAhead, CountByTheBeginningOfOneThatCannotBeReadWhole) {
   const IndexesAhead ahead(std::make_shared<BrokenIndex>(), std::vector<std::string>{kShard});
-  EXPECT_EQ(read_sample_count(ahead, index_url(kShard)), 1U);
+  EXPECT_EQ(read_index_head(ahead, index_url(kShard))->count, 1U);
 }
 
 TEST(IndexesAhead, OpenWhatBeginsLaterAsUsual) {
@@ -96,7 +96,7 @@ TEST(IndexesAhead, OpenWhatBeginsLaterAsUsual) {
 TEST(IndexesAhead, SayWhatIsMissing) {
   const IndexesAhead none(std::make_shared<MemoryOpener>(), std::vector<std::string>{kShard});
   EXPECT_EQ(find_index(none, kShard), nullptr);
-  EXPECT_EQ(read_sample_count(none, index_url(kShard)), std::nullopt);
+  EXPECT_FALSE(read_index_head(none, index_url(kShard)));
 }
 
 /// Counts how often the shard is opened.

@@ -161,8 +161,8 @@ TEST(Refetch, ADamagedIndexIsAskedForOnceMore) {
   const FlippingOpener on_disk = one_object("x.tar.index.json", good, damaged, 1);
   EXPECT_EQ(usable_index(on_disk, "x.tar", ledger), nullptr);
   EXPECT_EQ(on_disk.opens("x.tar.index.json"), 1);
-  EXPECT_EQ(read_sample_count(one_object(kIndexUrl, good, std::string(2000, 'x'), 1), kIndexUrl),
-            4U);
+  const FlippingOpener flipped = one_object(kIndexUrl, good, std::string(2000, 'x'), 1);
+  EXPECT_EQ(read_index_head(flipped, kIndexUrl)->count, 4U);
 }
 
 TEST(Refetch, AStreamsLedgerCountsItAndSaysItOnce) {

@@ -137,12 +137,12 @@ ShardIndex parse_index(std::string_view text, IndexParts parts) {
   return index;
 }
 
-std::optional<std::uint64_t> count_in_head(std::string_view head) {
-  const std::size_t samples = head.find(",\"samples\":");
+std::optional<IndexHead> head_of_index(std::string_view begin) {
+  const std::size_t samples = begin.find(",\"samples\":");
   if (samples == std::string_view::npos) return {};
   try {
-    const Json json = parse_json<Json>(std::string(head.substr(0, samples)) + "}", "index");
-    return number(json.at("count"));
+    const Json json = parse_json<Json>(std::string(begin.substr(0, samples)) + "}", "index");
+    return IndexHead{.count = number(json.at("count")), .sha256 = json.value("sha256", "")};
   } catch (const std::exception&) {
     return {};
   }

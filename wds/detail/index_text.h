@@ -12,8 +12,8 @@ namespace millrace::wds::detail {
 
 /// Throws: Corrupt.
 ShardIndex parse_index(std::string_view text, IndexParts parts = IndexParts::kAll);
-/// The number of samples according to the first bytes of an index; nullopt if they do not say.
-std::optional<std::uint64_t> count_in_head(std::string_view head);
+/// From the first bytes of an index; nullopt if they do not say how many samples it has.
+std::optional<IndexHead> head_of_index(std::string_view begin);
 std::string index_text(const ShardIndex& index);
 
 /// `text` of index_text() with its own CRC-32 as the last member, for what nothing else compares:

@@ -76,7 +76,7 @@ std::shared_ptr<const ShardIndex> PieceReader::index_of(const Shared& shared,
   if (!seeks_index(shared, piece)) return nullptr;
   auto index = usable_index(shared.opener, piece.url, shared.ledger, spec.shard.stop,
                             spec.shard.listed ? IndexParts::kSamples : IndexParts::kAll);
-  if (index) spec.found.first_indexes->check(piece.url, *index);
+  if (index) spec.found.first_indexes->check(piece.url, index->sha256);
   return index;
 }
 
