@@ -64,6 +64,7 @@ class Loader(Generic[T]):
         self._made: _core.Loader | None = None
         self._lengths: dict[int, int | None] = {}  # by the number of ranks
         self._functions: FunctionProcesses | None = None
+        self._handed: int | None = None  # the epoch of the last batch
 
     def __iter__(self) -> Iterator[T]:
         """Begins a pass over ``epoch``: where a loaded state stands, else at its beginning."""
@@ -305,6 +306,7 @@ class _Pass:
         self._loader = loader
         self._core = loader._core
         self._number = number
+        self._epoch = self._core.epoch
         self._convert = convert
         self._transform = loader._transform
         # Functions would be pickled with each batch.
@@ -333,6 +335,7 @@ class _Pass:
         if handed is None:
             self._ended = True
             raise StopIteration
+        self._loader._handed = self._epoch
         batch = self._convert(*handed)
         batch._fields = self._shown
         join_trees()
