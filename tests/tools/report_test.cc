@@ -130,7 +130,7 @@ TEST_F(Report, LeavesWhatDivergedBeyondTheAxis) {
   const std::string page = read_file(dir_ / "page.html");
   EXPECT_THAT(text_of(parse_page(dir_ / "page.html")),
               AllOf(HasSubstr("bad: ▲ 2 of 4 points are beyond the axis, up to 1M"),
-                    HasSubstr("bad: 1 point is not finite"))));
+                    HasSubstr("bad: 1 point is not finite")));
   EXPECT_THAT(page, AllOf(HasSubstr("<path class=\"dot c1\""), HasSubstr(">2.5</text>"),
                           Not(HasSubstr(">1M</text>"))));
 }

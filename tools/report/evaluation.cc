@@ -95,16 +95,22 @@ class Evaluation {
         "shades are shares of the row.</p>\n"
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"confusion\"><thead><tr><th "
         "scope=\"col\">is \\ taken for</th>";
-    for (std::size_t i = 0; i < rows.size(); ++i) text += column_head(name(static_cast<double>(i)));
-    text += "</tr></thead><tbody>\n";
+    text += column_heads(rows.size()) + "</tr></thead><tbody>\n";
     for (std::size_t i = 0; i < rows.size(); ++i) text += matrix_row(i, rows[i]);
     return text + "</tbody></table></div>\n";
   }
-  /// Of a long name, it stands upright, so that the cells are squares.
-  static std::string column_head(const std::string& name) {
-    constexpr std::size_t kMostAcross = 4;
-    return fmt::format("<th scope=\"col\"{}>{}</th>",
-                       name.size() > kMostAcross ? " class=\"long\"" : "", escaped(name));
+  /// Names stand upright, unless all are short, so that the cells are squares.
+  std::string column_heads(std::size_t count) const {
+    constexpr std::size_t kShort = 3;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i) names.push_back(name(static_cast<double>(i)));
+    const bool is_long =
+        std::ranges::any_of(names, [](const std::string& one) { return one.size() > kShort; });
+    std::string text;
+    for (const std::string& one : names)
+      text += fmt::format("<th scope=\"col\"{}>{}</th>", is_long ? " class=\"long\"" : "",
+                          escaped(one));
+    return text;
   }
   std::string matrix_row(std::size_t number, const RecordJson& row) const {
     const std::vector<double> counts = numbers(row, 1);
