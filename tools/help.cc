@@ -217,7 +217,7 @@ std::string wrapped_command(const std::string& line) {
 std::string help_text(const CLI::App& app, bool in_short) {
   const Options positionals =
       app.get_options([](const CLI::Option* option) { return option->get_positional(); });
-  std::string text = app.get_description() + "\n\n" + usage(app, positionals);
+  std::string text = wrapped(app.get_description(), 0, 0) + "\n\n" + usage(app, positionals);
   text += arguments(positionals);
   for (const std::string& heading : headings(app)) text += help_section(app, heading, in_short);
   if (in_short) text += more(app);

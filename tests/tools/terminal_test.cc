@@ -69,10 +69,13 @@ TEST_F(OnATerminal, TrainingFitsAndLeavesNothing) {
   }
 }
 
-/// Lines of more columns than that.
+/// Lines of more columns than that, and more than a word.
 std::vector<std::string> wider_than(std::size_t columns, const std::string& text) {
   std::vector<std::string> wide = lines_of(text);
-  std::erase_if(wide, [&](const std::string& line) { return line.size() <= columns; });
+  std::erase_if(wide, [&](const std::string& line) {
+    const std::size_t word = std::min(line.find_first_not_of(' '), line.size());
+    return line.size() <= columns || line.find(' ', word) == std::string::npos;
+  });
   return wide;
 }
 
