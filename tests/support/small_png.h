@@ -4,6 +4,7 @@
 #include <string>
 
 #include "decode/encode.h"
+#include "decode/extent.h"
 #include "decode/image.h"
 #include "io/bytes.h"
 
