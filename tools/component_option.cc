@@ -190,6 +190,12 @@ bool ComponentOption::is_given(std::string_view field) const {
   return found != fields_.end() && found->second.option->count() > 0;
 }
 
+std::string ComponentOption::given_text(std::string_view field) const {
+  if (!is_given(field)) return {};
+  const std::string& text = fields_.at(std::string(field)).text;
+  return is_quoted(text) ? written_calls(text).items.front().text : text;
+}
+
 void ComponentOption::set_usual(const Component& usual) {
   if (!is_given()) text_ = text(usual);
 }

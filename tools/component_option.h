@@ -45,6 +45,8 @@ class ComponentOption {
   /// Whether the words or a file give the component, or a field of it.
   bool is_given() const;
   bool is_given(std::string_view field) const;
+  /// The text that the field's own option was given; empty if it was not.
+  std::string given_text(std::string_view field) const;
   /// Another usual component than declared, where that depends on other options. Before settle().
   void set_usual(const Component& usual);
 

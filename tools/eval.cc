@@ -9,6 +9,7 @@
 #include "io/base/error.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
+#include "tools/help.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
@@ -33,6 +34,7 @@
 #include "trainer/evaluation_details.h"
 #include "trainer/feed.h"
 #include "trainer/log_lines.h"
+#include "trainer/monitor.h"
 #include "trainer/progress_bar.h"
 
 namespace millrace::tools {
@@ -89,7 +91,8 @@ class EvalCommand final : public Command {
                    "Page of what was found: confusion, each class, reliability, the worst samples "
                    "with their pictures; a single file that fetches nothing")
         ->type_name("FILE.html")
-        ->transform(output_path());
+        ->transform(output_path())
+        ->check(in_short_help());
     app.add_option("--details", details_, "The same as JSON")
         ->type_name("FILE.json")
         ->transform(output_path());
@@ -281,7 +284,7 @@ class EvalCommand final : public Command {
         result.seconds);
     for (const auto& [name, value] : result.values) {
       if (trainer::is_class_iou(name)) continue;
-      line += name.starts_with("top") ? fmt::format(" {} {:.2f} %", name, 100 * value)
+      line += trainer::is_share(name) ? fmt::format(" {} {:.2f} %", name, 100 * value)
                                       : fmt::format(" {} {:.4f}", name, value);
     }
     return line;

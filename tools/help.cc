@@ -91,13 +91,22 @@ std::string positional_name(const CLI::Option& option) {
   return option.get_name(true, false) + (repeats(option) ? "..." : "");
 }
 
-std::string usage(const std::string& name, const Options& positionals) {
-  std::string text = "Usage: " + name;
+/// "--checkpoint PATH", of those that a command cannot do without.
+std::string required_options(const CLI::App& app) {
+  std::string text;
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_required() && !option->get_positional())
+      text += " --" + option->get_lnames().front() + value_text(*option);
+  return text;
+}
+
+std::string usage(const CLI::App& app, const Options& positionals) {
+  std::string text = "Usage: " + app.get_name();
   for (const CLI::Option* option : positionals) {
     const std::string one = positional_name(*option);
     text += option->get_required() ? " " + one : " [" + one + "]";
   }
-  return text + " [options]\n";
+  return wrapped(text + required_options(app) + " [options]", 0, 6) + "\n";
 }
 
 std::string arguments(const Options& positionals) {
@@ -116,7 +125,8 @@ std::string option_entry(const CLI::Option& option) {
 }
 
 bool is_in_short_help(const CLI::Option& option) {
-  return option.get_group() == kGeneralGroup || is_marked(option, kInShortHelp);
+  return option.get_group() == kGeneralGroup || option.get_required() ||
+         is_marked(option, kInShortHelp);
 }
 
 std::string help_section(const CLI::App& app, const std::string& group, bool in_short) {
@@ -169,16 +179,31 @@ std::vector<std::string> shell_words(std::string_view line) {
   return words;
 }
 
+/// An option stays with its value: "--top 5".
+std::vector<std::string> words_with_values(std::string_view line) {
+  std::vector<std::string> all;
+  bool takes_value = false;
+  for (const std::string& word : shell_words(line)) {
+    const bool is_option = word.starts_with('-') && word != "-";
+    if (takes_value && !is_option)
+      all.back() += " " + word;
+    else
+      all.push_back(word);
+    takes_value = is_option && word.find('=') == std::string::npos;
+  }
+  return all;
+}
+
 std::string wrapped_command(const std::string& line) {
-  constexpr std::size_t kColumns = 80;
   constexpr const char* kContinued = "      ";
-  if (line.size() <= kColumns) return line;
+  const std::size_t columns = text_columns();
+  if (line.size() <= columns) return line;
   std::string lines;
   std::string now(line.substr(0, line.find_first_not_of(' ')));
   bool has_words = false;
-  for (const std::string& word : shell_words(line)) {
+  for (const std::string& word : words_with_values(line)) {
     // " \\" may follow.
-    if (has_words && now.size() + 1 + word.size() + 2 > kColumns) {
+    if (has_words && now.size() + 1 + word.size() + 2 > columns) {
       lines += now + " \\\n";
       now = kContinued;
       has_words = false;
@@ -192,7 +217,7 @@ std::string wrapped_command(const std::string& line) {
 std::string help_text(const CLI::App& app, bool in_short) {
   const Options positionals =
       app.get_options([](const CLI::Option* option) { return option->get_positional(); });
-  std::string text = app.get_description() + "\n\n" + usage(app.get_name(), positionals);
+  std::string text = wrapped(app.get_description(), 0, 0) + "\n\n" + usage(app, positionals);
   text += arguments(positionals);
   for (const std::string& heading : headings(app)) text += help_section(app, heading, in_short);
   if (in_short) text += more(app);

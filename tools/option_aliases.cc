@@ -107,6 +107,7 @@ constexpr OptionAlias kAliases[] = {
     {"ckpt-path", "resume"},
     {"ckpt-path", "checkpoint"},
     {"ckpt", "checkpoint"},
+    {"checkpoint-hist", "save-top-k"},
     {"resume-from-checkpoint", "resume"},
     {"accept-changed-data", "allow-changed-data"},
     {"mask-colors", "task.colors"},
@@ -167,6 +168,11 @@ constexpr std::string_view kEvaluations =
     "an evaluation follows each epoch; --epoch-samples N makes epochs shorter or longer";
 constexpr std::string_view kRunDir =
     "--run-dir DIR has metrics.csv, TensorBoard's events and a page, report.html";
+constexpr std::string_view kPatience =
+    "no measure ends a run early: checkpoints/best is the best epoch's, and --max-time TIME ends a "
+    "run";
+constexpr std::string_view kLanded =
+    "batches have landed on their devices when a step asks for them: there is nothing to pin";
 constexpr std::string_view kShards =
     "--train SPEC and --val SPEC are the shards, which millrace create makes of folders";
 
@@ -211,6 +217,11 @@ constexpr ForeignOption kForeign[] = {
     {"decay-milestones", "schedule", "--schedule 'multi-step([30, 60, 80], gamma=0.1)'"},
     {"lr-base", "optimizer.lr",
      "--lr X is the rate itself; --scale-lr multiplies it by the number of devices"},
+    {"cooldown-epochs", "schedule",
+     "a schedule falls until the run ends, to the rate that it says: --schedule 'cosine(to=1e-5)'"},
+    {"patience", "epochs", kPatience},
+    {"patience-epochs", "epochs", kPatience},
+    {"early-stopping-patience", "epochs", kPatience},
     {"max-steps", "epochs", "--epochs N, of --epoch-samples N: samples of a step times steps"},
     {"min-epochs", "epochs", "--epochs N is how many there are"},
     {"val-check-interval", "epoch-samples", kEvaluations},
@@ -230,6 +241,17 @@ constexpr ForeignOption kForeign[] = {
      "finite"},
     {"profiler", "trace",
      "--trace FILE writes what threads and devices do; every run ends with what limits it"},
+    {"callbacks", "run-dir",
+     "what callbacks do are options: --save-top-k N, --ema X, --log-steps N, --trace FILE; of a "
+     "C++ program's own, trainer::Observer"},
+    {"enable-checkpointing", "run-dir", "--run-dir none writes nothing"},
+    {"enable-model-summary", "summary", "--summary prints the layers, and trains nothing"},
+    {"enable-progress-bar", "log-steps",
+     "a terminal has the bar, a pipe or TERM=dumb has not; --log-steps N is a line every N steps"},
+    {"eval-metric", "monitor",
+     "--monitor val_top1 is the measure that decides which epoch is best"},
+    {"pin-mem", "prefetch", kLanded},
+    {"pin-memory", "prefetch", kLanded},
     {"logger", "run-dir", kRunDir},
     {"log-wandb", "run-dir", kRunDir},
     {"experiment", "run-dir", kRunDir},
@@ -242,6 +264,8 @@ constexpr ForeignOption kForeign[] = {
     {"dataset", "schedule", kShards},
     {"train-split", "schedule", kShards},
     {"val-split", "schedule", kShards},
+    {"model", "checkpoint", "the checkpoint says which model it is"},
+    {"val", "checkpoint", "SPEC are the shards to read, without an option before them"},
     {"multi-crop", "schedule",
      "no task takes views as fields of their own; --task contrast compares views of one size, by "
      "--order 'permutation(copies=2)', and a program's own loop has them as fields "

@@ -113,11 +113,11 @@ std::string known_name(const CLI::App& app, std::string_view name) {
                                                app.get_name() + " --help)");
 }
 
-/// "-5", "-.5", "-inf": a number, not an option.
-bool is_negative_number(const std::string& word) {
+/// Of "-5", "-.5", "-inf": they are no options.
+bool is_plain_number(const std::string& word) {
   char* end = nullptr;
   static_cast<void>(std::strtod(word.c_str(), &end));
-  return end == word.c_str() + word.size();
+  return !word.empty() && end == word.c_str() + word.size();
 }
 
 /// Whether the option has no value unless one is given. --no-shuffle would not be the default.
@@ -137,7 +137,7 @@ std::string undone_name(const CLI::App& app, std::string_view word) {
 }
 
 std::string with_known_option(const CLI::App& app, const std::string& word) {
-  if (word.size() < 2 || word[0] != '-' || is_negative_number(word)) return word;
+  if (word.size() < 2 || word[0] != '-' || is_plain_number(word)) return word;
   if (word[1] != '-') {
     const bool known = app.get_option_no_throw(word.substr(0, 2)) != nullptr;
     if (!known) refuse_option(app, word);
@@ -175,6 +175,18 @@ bool wants_value(const CLI::App& app, const std::string& word) {
   if (word.size() < 2 || word[0] != '-' || word.find('=') != std::string::npos) return false;
   const CLI::Option* option = app.get_option_no_throw(word);
   return option != nullptr && option->get_items_expected_min() > 0;
+}
+
+/// Other tools take the values of a list as words of their own; here a second one would be a
+/// shard's name. `words`: the option as it was given, and what follows.
+void check_one_list(const CLI::App& app, const std::string& known,
+                    std::span<const std::string> words) {
+  const bool takes_list = app.get_option(known)->get_type_name().starts_with("[");
+  if (!takes_list || words.size() < 3 || !is_plain_number(words[1]) || !is_plain_number(words[2]))
+    return;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{0} {1} {2}: several values are one list, without spaces: {0} {1},{2}",
+                          words[0], words[1], words[2]));
 }
 
 }  // namespace
@@ -259,6 +271,7 @@ std::vector<std::string> with_known_options(const CLI::App& app,
     const bool missing = i + 1 == words.size() || words[i + 1].starts_with("--");
     if (missing) throw Error(ErrorCode::kInvalidArgument, words[i] + " needs a value");
     ++i;
+    check_one_list(app, known.back(), words.subspan(i - 1));
     known.push_back(with_unit(app, words[i - 1], words[i]));
   }
   return known;

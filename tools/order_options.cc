@@ -13,6 +13,15 @@ namespace {
 
 constexpr std::string_view kProcess = "process";
 
+/// `options` has one expression, whose name is the option's but for `prefix`.
+void check_expression(const wds::ShuffleOptions& options, const std::string& prefix = "") {
+  try {
+    wds::check_selection(options);
+  } catch (const Error& error) {
+    throw Error(error.code(), "--" + prefix + error.message());
+  }
+}
+
 }  // namespace
 
 void StreamOptions::declare(CLI::App& app) {
@@ -77,6 +86,7 @@ void OrderOptions::declare_range(CLI::App& app, const std::string& prefix) {
 }
 
 void OrderOptions::declare_where(CLI::App& app, const std::string& prefix) {
+  prefix_ = prefix;
   app.add_option("--" + prefix + "where", chosen_.shuffle.where,
                  "Keep samples by an expression over their key and small fields, and read nothing "
                  "else of the others: json.width >= 256 and json.score > 0.28")
@@ -90,15 +100,23 @@ void OrderOptions::declare_uneven(CLI::App& app) {
              "leave them out on every device; error, refuse the epoch");
 }
 
+/// By the names that they were given by, which the component that they belong to does not know.
+void OrderOptions::check_expressions() const {
+  check_expression({.where = shuffle_->given_text("where")});
+  check_expression({.balance = shuffle_->given_text("balance")});
+  check_expression({.weight = shuffle_->given_text("weight")});
+}
+
 void OrderOptions::settle() {
   if (shuffle_) {
     const bool chooses = shuffle_->is_given("where") || shuffle_->is_given("balance") ||
                          shuffle_->is_given("weight") || shuffle_->is_given("copies");
+    check_expressions();
     if (chooses) shuffle_->set_usual(Choice<wds::ShuffleOptions>(wds::orders::Permutation{}));
     shuffle_->settle();
     chosen_.shuffle = *Choice<wds::ShuffleOptions>(shuffle_->component()).make();
   } else if (!chosen_.shuffle.where.empty()) {
-    wds::check_selection(chosen_.shuffle);
+    check_expression({.where = chosen_.shuffle.where}, prefix_);
     chosen_.shuffle.order = wds::Order::kPermutation;
   }
   check();

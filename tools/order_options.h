@@ -77,9 +77,11 @@ class OrderOptions {
 
  private:
   void check() const;
+  void check_expressions() const;
 
   std::int64_t buffer_;
   std::optional<ComponentOption> shuffle_ = {};  ///< --order, where it is declared
+  std::string prefix_ = {};                      ///< of --where, where that is declared alone
   SampleOrder chosen_ = {};
 };
 

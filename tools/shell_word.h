@@ -9,5 +9,7 @@ namespace millrace::tools {
 
 /// `word` between single quotes: 'it'\''s'.
 std::string shell_word(const std::string& word);
+/// The same; without quotes where there is nothing to quote.
+std::string shown_shell_word(const std::string& word);
 
 }  // namespace millrace::tools

@@ -17,6 +17,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/base/json.h"
+#include "io/base/process_facts.h"
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/config_file.h"
@@ -839,7 +840,10 @@ class TrainCommand final : public Command {
     return {.folder = run_folder_.run_dir,
             .log = context.log,
             .start = describe_start(
-                run_.topology,
+                {.words = command_words(),
+                 .topology = run_.topology,
+                 .model = input.model.name(),
+                 .parameters = static_cast<std::int64_t>(input.model.parameters().num_values())},
                 {{"train", data_.fake > 0 ? std::vector<std::string>() : data_.train, &input.train,
                   run_input.train_samples()},
                  {"val", data_.val_specs(), input.validation, run_input.val_samples()}})};
@@ -847,10 +851,11 @@ class TrainCommand final : public Command {
 
   /// The page is drawn of a run that fails, too.
   trainer::FitResult fit_and_draw(const trainer::FitInput& input,
-                                  const std::vector<trainer::Observer*>& observers,
-                                  const RunPage& page, const CommandContext& context) const {
+                                  const std::vector<trainer::Observer*>& observers, RunPage& page,
+                                  const CommandContext& context) const {
     try {
       auto result = trainer::fit(input, train_options(context), observers);
+      page.keep_memory(peak_memory_of_all(*input.cluster));
       page.draw();
       return result;
     } catch (...) {

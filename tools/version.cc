@@ -7,6 +7,7 @@
 
 #include "io/base/error.h"
 #include "io/base/machine.h"
+#include "io/base/process_facts.h"
 #include "io/base/text.h"
 #include "trainer/nn/plan.h"
 #ifdef MILLRACE_HAS_MPI
@@ -33,6 +34,14 @@ std::string training() {
   return library + (native ? "" : ": bf16 is float32, rounded");
 }
 
+/// "AMD EPYC 9B14, 2 cores, 23.4 GiB".
+std::string machine() {
+  const std::string processor = processor_name();
+  return fmt::format("{}{}{}, {:.1f} GiB", printable(processor), processor.empty() ? "" : ", ",
+                     counted(static_cast<std::uint64_t>(usable_cores()), "core"),
+                     static_cast<double>(usable_memory()) / (1 << 30));
+}
+
 std::string processes() {
 #ifdef MILLRACE_HAS_MPI
   return trainer::mpi_library();
@@ -55,16 +64,15 @@ std::string version_text() {
   return fmt::format(
       "millrace {}\n"
       "compiler:  {}\n"
-      "machine:   {}, {:.1f} GiB\n"
+      "machine:   {}\n"
       "training:  {}\n"
       "processes: {}\n"
       "threads:   oneTBB {}\n"
       "network:   {}\n"
       "archives:  {}\n"
       "tables:    {}",
-      MILLRACE_VERSION, compiler(), counted(static_cast<std::uint64_t>(usable_cores()), "core"),
-      static_cast<double>(usable_memory()) / (1 << 30), training(), processes(),
-      TBB_runtime_version(), curl_version(), archive_version_details(), tables());
+      MILLRACE_VERSION, compiler(), machine(), training(), processes(), TBB_runtime_version(),
+      curl_version(), archive_version_details(), tables());
 }
 
 void require_trainer() {

@@ -5,16 +5,19 @@
 #include <ctime>
 #include <string_view>
 
+#include "trainer/monitor.h"
+
 namespace millrace::trainer {
 namespace {
 
 constexpr std::string_view kClassIou = "iou/";
 
-bool is_share(std::string_view name) { return name.substr(0, 3) == "top"; }
+std::string measured(std::string_view measure, double value) {
+  return is_share(measure) ? fmt::format("{:.2f}%", 100.0 * value) : fmt::format("{:.5f}", value);
+}
 
 std::string value_text(const std::string& name, double value) {
-  if (is_share(name)) return fmt::format("{}={:.2f}%", name, 100.0 * value);
-  return fmt::format("{}={:.5f}", name, value);
+  return name + "=" + measured(name, value);
 }
 
 std::string step_text(const StepTimes& step) {
@@ -28,17 +31,15 @@ std::string step_text(const StepTimes& step) {
 
 std::string accuracy_text(const char* whose, const NamedValues& values) {
   const auto top1 = find_value(values, "top1");
-  return top1 ? fmt::format(", {} Accuracy={:.2f}%", whose, 100.0 * *top1) : std::string();
+  return top1 ? fmt::format(", {} Accuracy={}", whose, measured("top1", *top1)) : std::string();
 }
 
 /// "val_top1" is the accuracy; another measure has its own name.
 std::string best_text(const EndEvent& event) {
   if (!event.best) return {};
-  const bool is_share_of = is_share(event.monitor.substr(event.monitor.find('_') + 1));
   const std::string name = event.monitor == "val_top1" ? "Max Accuracy" : "Best " + event.monitor;
-  const std::string value = is_share_of ? fmt::format("{:.2f}%", 100.0 * *event.best)
-                                        : fmt::format("{:.5f}", *event.best);
-  return fmt::format(", {}={} at Epoch={}", name, value, event.best_epoch);
+  return fmt::format(", {}={} at Epoch={}", name, measured(event.monitor, *event.best),
+                     event.best_epoch);
 }
 
 std::string how_it_ended(const EndEvent& event) {
@@ -107,8 +108,8 @@ std::string class_iou_text(const NamedValues& values) {
   std::string text;
   for (const auto& [name, value] : values) {
     if (is_class_iou(name))
-      text += fmt::format("{}{}={:.4f}", text.empty() ? "IoU by class: " : ", ",
-                          name.substr(kClassIou.size()), value);
+      text += fmt::format("{}{}={}", text.empty() ? "IoU by class: " : ", ",
+                          name.substr(kClassIou.size()), measured(name, value));
   }
   return text;
 }

@@ -30,7 +30,7 @@ std::string epoch_end_line(const EpochEvent& event, const std::string& time);
 std::string evaluation_line(const EpochEvent& event, const std::string& time);
 /// Whether a value is one class's IoU: "iou/sky".
 bool is_class_iou(std::string_view name);
-/// "IoU by class: sky=0.9123, road=0.8700"; empty if there is none.
+/// "IoU by class: sky=91.23%, road=87.00%"; empty if there is none.
 std::string class_iou_text(const NamedValues& values);
 /// The epoch's stall report: seconds per step by part, and the verdict.
 std::string stall_line(const EpochEvent& event);

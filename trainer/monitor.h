@@ -1,5 +1,5 @@
 // The measure that decides which epoch of a run is best ("val_top1"), for the run itself and for
-// what is drawn of it later.
+// what is drawn of it later; and how measures' values are said.
 //
 // Threads: pure functions.
 #pragma once
@@ -21,6 +21,14 @@ inline std::string default_monitor(const std::function<bool(const std::string&)>
 inline bool less_is_better(std::string_view monitor) {
   const auto has = [&](std::string_view word) { return monitor.find(word) != monitor.npos; };
   return has("loss") || has("rmse") || has("error");
+}
+
+/// Whether a measure's values are shares, which people are told in percent: accuracies, IoU and
+/// recalls, of any set ("val_top1", "iou/road").
+inline bool is_share(std::string_view measure) {
+  const auto has = [&](std::string_view word) { return measure.find(word) != measure.npos; };
+  return has("top1") || has("top5") || has("iou") || has("accuracy") || measure.ends_with("_r1") ||
+         measure.ends_with("_r5");
 }
 
 }  // namespace millrace::trainer

@@ -30,6 +30,19 @@ bool is_dumb_terminal() {
   return kind != nullptr && std::string_view(kind) == "dumb";
 }
 
+/// `line` in pieces that fit the width, between its words: a terminal would break within them.
+std::string broken(std::string_view line, std::size_t width) {
+  constexpr std::string_view kContinued = "\n  ";
+  const std::size_t continued = std::max(width, kContinued.size()) + 1 - kContinued.size();
+  std::string text;
+  for (std::size_t room = width;; room = continued) {
+    const std::size_t end = line.size() > room ? line.rfind(' ', room) : line.npos;
+    if (end == line.npos || end <= line.find_first_not_of(' ')) return text.append(line);
+    text.append(line.substr(0, end)).append(kContinued);
+    line.remove_prefix(end + 1);
+  }
+}
+
 double share_of(std::int64_t done, std::int64_t all) {
   return std::min(1.0, static_cast<double>(done) / static_cast<double>(all));
 }
@@ -77,7 +90,11 @@ void TerminalLine::clear() {
 
 void TerminalLine::print(std::string_view line) {
   const std::lock_guard lock(mutex_);
-  draw(fmt::format("{}\n", line));
+  for (std::size_t begin = 0; begin <= line.size();) {
+    const std::size_t end = std::min(line.find('\n', begin), line.size());
+    draw(broken(line.substr(begin, end - begin), width()) + "\n");
+    begin = end + 1;
+  }
   if (!text_.empty()) draw(text_);
 }
 

@@ -116,14 +116,20 @@ class FilterParser {
   Node value_alone() {
     at_end();
     Node node = operand();
-    if (node.op != Op::kValue || !at_end()) refuse("expected one value's name: cls, json.score");
+    if (node.op != Op::kValue || !at_end())
+      refuse("expected one value's name, such as cls or json.score");
     return node;
   }
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("'{}': {} at column {}", printable(text_, 200), what, at_ + 1));
+                fmt::format("'{}', column {}: {}", printable(text_, 200), at_ + 1, what));
+  }
+
+  /// The expression with `words` here.
+  std::string with_inserted(std::string_view words) const {
+    return fmt::format("{}{}{}", text_.substr(0, at_), words, text_.substr(at_));
   }
 
   bool at_end() {
@@ -186,7 +192,8 @@ class FilterParser {
     }
     for (const auto& [word, op] : kComparisons)
       if (take(word)) return joined(op, std::move(left), operand());
-    if (!at_end() && text_[at_] == '=') refuse("= compares nothing, == does");
+    if (!at_end() && text_[at_] == '=')
+      refuse("= compares nothing: write " + printable(with_inserted("="), 200));
     return left;
   }
 

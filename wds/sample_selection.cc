@@ -302,12 +302,22 @@ Kept those_kept(const std::vector<Chosen>& chosen, const ShuffleOptions& options
   return kept;
 }
 
+/// What is wrong with it begins with the option's name.
+template <typename Expression>
+void check_expression(std::string_view name, const std::string& text) {
+  try {
+    static_cast<void>(Expression(text));
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{} {}", name, error.message()));
+  }
+}
+
 }  // namespace
 
 void check_selection(const ShuffleOptions& options) {
-  if (!options.where.empty()) static_cast<void>(SampleFilter(options.where));
-  if (!options.balance.empty()) static_cast<void>(SampleValue(balanced_value(options)));
-  if (names_value(options.weight)) static_cast<void>(SampleValue(options.weight));
+  if (!options.where.empty()) check_expression<SampleFilter>("where", options.where);
+  if (!options.balance.empty()) check_expression<SampleValue>("balance", balanced_value(options));
+  if (names_value(options.weight)) check_expression<SampleValue>("weight", options.weight);
   require(options.balance.empty() || options.weight.empty(),
           "balance and weight both say how often samples are drawn: use one of them");
 }

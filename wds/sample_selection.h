@@ -33,8 +33,8 @@
 
 namespace millrace::wds {
 
-/// Throws: InvalidArgument for expressions that are none, and for balance beside weight. Opens
-/// nothing.
+/// Throws: InvalidArgument for expressions that are none, which begins with the option's name
+/// ("where 'cls = 3', column 5: ..."), and for balance beside weight. Opens nothing.
 void check_selection(const ShuffleOptions& options);
 
 /// Whether ShuffleOptions::weight is a file of weights, not a value's name.

@@ -1,19 +1,30 @@
 #include "io/base/wrap.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <sstream>
 
 namespace millrace {
 namespace {
 
-constexpr std::size_t kColumns = 80;
+constexpr std::size_t kMostColumns = 80;
+constexpr std::size_t kLeastColumns = 48;
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kTextColumn = 28;  ///< where entries are explained
 
 }  // namespace
 
+std::size_t text_columns() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kMostColumns;
+  return std::clamp<std::size_t>(size.ws_col, kLeastColumns, kMostColumns);
+}
+
 std::string wrapped(const std::string& text, std::size_t column, std::size_t indent) {
   std::istringstream words(text);
+  const std::size_t columns = text_columns();
   std::string lines;
   std::size_t at = column;
   bool first = true;
@@ -23,7 +34,7 @@ std::string wrapped(const std::string& text, std::size_t column, std::size_t ind
       words >> unit;
       word.append(1, ' ').append(unit);
     }
-    if (!first && at + 1 + word.size() > kColumns) {
+    if (!first && at + 1 + word.size() > columns) {
       lines.append(1, '\n').append(indent, ' ');
       at = indent;
     } else if (!first) {

@@ -97,7 +97,8 @@ def _faults(ledger: _core.Ledger) -> Mapping[str, int]:
 
 def _families(loader: Any, of: Mapping[str, str]) -> Iterator[str]:
     statistics = loader.statistics()
-    yield from _family("millrace_epoch", "gauge", "Epoch, from 1", [(of, loader.epoch + 1)])
+    epoch = loader.epoch if loader._handed is None else loader._handed
+    yield from _family("millrace_epoch", "gauge", "Epoch, from 1", [(of, epoch + 1)])
     for name, (kind, meaning, value) in _INPUT.items():
         yield from _family(name, kind, meaning, [(of, value(statistics))])
     for name, (kind, meaning, number) in _STAGES.items():

@@ -64,6 +64,7 @@ class Loader(Generic[T]):
         self._made: _core.Loader | None = None
         self._lengths: dict[int, int | None] = {}  # by the number of ranks
         self._functions: FunctionProcesses | None = None
+        self._handed: int | None = None  # the epoch of the last batch
 
     def __iter__(self) -> Iterator[T]:
         """Begins a pass over ``epoch``: where a loaded state stands, else at its beginning."""
@@ -305,6 +306,7 @@ class _Pass:
         self._loader = loader
         self._core = loader._core
         self._number = number
+        self._epoch = self._core.epoch
         self._convert = convert
         self._transform = loader._transform
         # Functions would be pickled with each batch.
@@ -343,6 +345,7 @@ class _Pass:
             self._failed = True
             raise
         self._core.claim(self._number)
+        self._loader._handed = self._epoch
         return batch
 
     def _made_of(self, arrays: dict[str, Any], buffer: Any) -> Any:

@@ -1,5 +1,6 @@
 #include "io/base/machine.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -7,7 +8,9 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "io/base/process_facts.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace {
@@ -94,6 +97,28 @@ TEST_F(Machine, MemoryIsTheSmallestLimit) {
 TEST_F(Machine, HasMemory) {
   EXPECT_GT(usable_memory(), std::uint64_t{1} << 28);
   EXPECT_LT(usable_memory(), std::uint64_t{1} << 50);
+}
+
+TEST_F(Machine, ProcessorIsTheFirstOfThem) {
+  EXPECT_EQ(processor_name(dir_.path()), "");
+  put("proc/cpuinfo",
+      "processor\t: 0\nmodel\t\t: 17\nmodel name\t: A B: 96-Core\nmodel name\t: C\n");
+  EXPECT_EQ(processor_name(dir_.path()), "A B: 96-Core");
+  put("proc/cpuinfo", "processor\t: 0\nmodel name\t:\n");
+  EXPECT_EQ(processor_name(dir_.path()), "");
+}
+
+TEST_F(Machine, PeakMemoryOutlivesItsUse) {
+  constexpr std::size_t kMany = std::size_t{64} << 20U;
+  const std::uint64_t before = peak_resident_memory();
+  EXPECT_GT(before, 0U);
+  std::vector<char>(before + kMany, 1);
+  EXPECT_GT(peak_resident_memory(), before + kMany / 2);
+}
+
+TEST_F(Machine, CommandIsThisTests) {
+  ASSERT_FALSE(command_words().empty());
+  EXPECT_THAT(command_words().front(), ::testing::HasSubstr("io_tests"));
 }
 
 TEST_F(Machine, CoresAreNoMoreThanTheProcessMayRunOn) {

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "decode/decoded_cache.h"
-#include "decode/encode.h"
 #include "decode/transforms/normalize.h"
 #include "decode/transforms/random_crop.h"
 #include "decode/transforms/random_horizontal_flip.h"
 #include "decode/transforms/resize.h"
 #include "pipeline/pipeline.h"
 #include "tests/pipeline/fake_sources.h"
+#include "tests/support/small_png.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 
@@ -28,19 +28,12 @@ using ::testing::IsEmpty;
 constexpr std::size_t kEnough = 4 << 20;
 constexpr int kSamples = 37;
 
-std::string picture(int value) {
-  std::string pixels;
-  for (int i = 0; i < 12 * 10 * 3; ++i) pixels += static_cast<char>((value * 7 + i * i) & 0xFF);
-  const decode::Image image{
-      .height = 12, .width = 10, .channels = 3, .pixels = io::Bytes::copy_of(pixels)};
-  return std::string(decode::encode_png(image).text());
-}
-
 class DecodedPicturesOf : public ::testing::Test {
  protected:
   DecodedPicturesOf() {
     testing::TarBuilder tar;
-    for (int i = 0; i < kSamples; ++i) tar.file(std::to_string(i) + ".png", picture(i));
+    for (int i = 0; i < kSamples; ++i)
+      tar.file(std::to_string(i) + ".png", testing::small_png({12, 10}, i));
     testing::write_file(url_, tar.end().bytes());
   }
 

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "decode/decoded_cache.h"
-#include "decode/encode.h"
 #include "decode/transforms/random_crop.h"
 #include "io/base/error.h"
 #include "io/base/rng.h"
 #include "pipeline/epoch_length.h"
 #include "tests/pipeline/layout_runs.h"
 #include "tests/support/effort.h"
+#include "tests/support/small_png.h"
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "wds/sample_selection.h"
@@ -40,14 +40,6 @@ using testing::run;
 
 constexpr std::size_t kTarBlock = 512;
 constexpr std::int64_t kLedgerSlots = 24;  // of a step of all devices
-
-std::string ledger_picture(int value) {
-  std::string pixels;
-  for (int i = 0; i < 5 * 5 * 3; ++i) pixels += static_cast<char>((value * 7 + i * i) & 0xFF);
-  const decode::Image image{
-      .height = 5, .width = 5, .channels = 3, .pixels = io::Bytes::copy_of(pixels)};
-  return std::string(decode::encode_png(image).text());
-}
 
 /// What may be wrong with a sample.
 enum class Harm { kNone, kLabel, kPayload, kHeader };
@@ -81,7 +73,7 @@ class HarmedShards {
       tar.file(key + ".cls", harm == Harm::kLabel ? "x" : std::to_string(i % 3));
       tar.file(key + ".json", "{\"n\": " + std::to_string(i) + "}");
       if (harm == Harm::kPayload) flips.push_back(tar.size() - kTarBlock);
-      tar.file(key + ".png", ledger_picture(i % 4));
+      tar.file(key + ".png", testing::small_png({5, 5}, i % 4));
     }
     std::string bytes = tar.end().bytes();
     testing::write_file(url, bytes);

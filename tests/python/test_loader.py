@@ -443,6 +443,24 @@ def test_metrics_are_a_page_for_prometheus(tmp_path: Path) -> None:
     assert (fault.labels["fault"], fault.value) == ("Truncated", ledger.skipped)
 
 
+def test_metrics_are_of_the_last_batchs_epoch(tmp_path: Path) -> None:
+    make_shards(tmp_path, 8, 8)
+
+    def epoch() -> float:
+        return float(families(loader, "train")["millrace_epoch"].samples[0].value)
+
+    with pipeline(str(tmp_path / "set-000000.tar"), batch_size=4).numpy() as loader:
+        assert epoch() == 1
+        list(loader)
+        assert (epoch(), loader.epoch) == (1, 1), "the faults of the page are the first one's, too"
+        next(iter(loader))
+        assert epoch() == 2
+        loader.set_epoch(7)
+        assert epoch() == 2
+        next(iter(loader))
+        assert epoch() == 8
+
+
 def test_metrics_have_the_names_of_a_run() -> None:
     source = Path(__file__).parents[2] / "trainer" / "prometheus_metrics.cc"
     if not source.exists():

@@ -240,9 +240,28 @@ TEST_F(Order, AnEpochMayHaveSomeSamplesAloneOrSomeMoreOften) {
   EXPECT_EQ(order({"--order", "permutation(where=\"cls in [1, 2] and key != '00000000'\")"}), some);
   const auto even = json_lines(order({"--balance", "classes", "--epoch-samples", "200"}));
   EXPECT_EQ(even.size(), 200U);
-  const auto wrong = millrace({"order", shards_, "--where", "cls = 1"});
-  EXPECT_EQ(wrong.status, 2);
-  EXPECT_THAT(wrong.err, ::testing::HasSubstr("column 5"));
+}
+
+// By the name that was typed, the place, and what to write.
+TEST_F(Order, NamesTheOptionWhoseExpressionIsWrong) {
+  const auto wrong = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"order", shards_};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(result.status, 2);
+    return result.err;
+  };
+  EXPECT_EQ(wrong({"--where", "cls = 1"}),
+            "millrace order: --where 'cls = 1', column 5: = compares nothing: write cls == 1\n");
+  EXPECT_EQ(wrong({"--balance", "json.x y"}),
+            "millrace order: --balance 'json.x y', column 8: expected one value's name, such as "
+            "cls or json.score\n");
+  EXPECT_THAT(wrong({"--weight", "json.x y"}), ::testing::HasSubstr("--weight 'json.x y', column"));
+  EXPECT_THAT(wrong({"--order", "permutation(where='cls = 1')"}),
+              ::testing::HasSubstr("--order: permutation: where 'cls = 1', column 5"));
+  const ProcessResult val =
+      millrace({"train", shards_, "--val", shards_, "--val-where", "cls = 1"});
+  EXPECT_THAT(val.err, ::testing::HasSubstr("--val-where 'cls = 1', column 5"));
 }
 
 }  // namespace

@@ -72,21 +72,39 @@ constexpr const char* kTheirs[] = {
     "hflip", "vflip", "color-jitter", "aa", "aug-repeats", "bce-loss", "bce-target-thresh",
     "reprob", "remode", "recount", "mixup", "cutmix", "mixup-prob", "mixup-switch-prob",
     "smoothing", "train-interpolation", "drop", "drop-path", "seed", "log-interval", "output",
-    "experiment", "tta", "log-wandb",
+    "experiment", "tta", "log-wandb", "cooldown-epochs", "patience-epochs", "checkpoint-hist",
+    "eval-metric", "pin-mem",
     // Lightning
     "max-epochs", "max-steps", "min-epochs", "devices", "num-nodes", "strategy", "accelerator",
     "precision", "limit-train-batches", "limit-val-batches", "fast-dev-run", "overfit-batches",
     "val-check-interval", "check-val-every-n-epoch", "num-sanity-val-steps", "log-every-n-steps",
     "accumulate-grad-batches", "gradient-clip-val", "gradient-clip-algorithm", "deterministic",
     "benchmark", "profiler", "detect-anomaly", "default-root-dir", "sync-batchnorm", "logger",
-    "max-time"};
+    "max-time", "callbacks", "enable-progress-bar", "enable-checkpointing", "enable-model-summary"};
+
+TEST(OptionAliases, SeveralWordsOfAListAreToldToBeOne) {
+  const auto said = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", "--fake-data", "4", "--classes", "2", "--summary"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    return std::to_string(result.status) + " " + result.err;
+  };
+  EXPECT_EQ(said({"--schedule", "multi-step", "--milestones", "30", "60", "80"}),
+            "2 millrace train: --milestones 30 60: several values are one list, without spaces: "
+            "--milestones 30,60\n");
+  EXPECT_THAT(said({"--optimizer", "adam", "--opt-betas", "0.9", "0.99"}),
+              ::testing::HasSubstr("--opt-betas 0.9,0.99\n"));
+  EXPECT_THAT(said({"--schedule", "multi-step", "--milestones", "30,60"}),
+              ::testing::StartsWith("0 "));
+}
 
 TEST(OptionAliases, WhatOtherTrainersTakeIsAnOptionOrAnsweredByWhatToWrite) {
   std::set<std::string> answered;
   for (const auto& [name, option, said] : tools::foreign_options()) {
-    const ProcessResult refused = millrace({"train", "--" + std::string(name) + "=1"});
+    const std::string command = option == "checkpoint" ? "eval" : "train";
+    const ProcessResult refused = millrace({command, "--" + std::string(name) + "=1"});
     EXPECT_EQ(refused.status, 2);
-    EXPECT_EQ(refused.err, fmt::format("millrace train: --{}: {}\n", name, said));
+    EXPECT_EQ(refused.err, fmt::format("millrace {}: --{}: {}\n", command, name, said));
     answered.emplace(name);
   }
   const std::string known =

@@ -40,4 +40,21 @@ inline void expect_fits_windows(const TempDir& dir, std::string page) {
   }
 }
 
+/// How many tables of the page's part `part`, as "#compare", are wider than a window of that width
+/// shows, so that they scroll. Requires: kBrowser.
+inline int scrolling_parts(const TempDir& dir, std::string page, const std::string& part,
+                           int width) {
+  page.insert(page.find("</body>"),
+              "<script>document.title='scrolls: '+[...document.querySelectorAll('" + part +
+                  " .scroll')].filter(e=>e.scrollWidth>e.clientWidth).length</script>");
+  write_file(dir / "measured.html", page);
+  const std::string text = run_process({kBrowser, "--headless=new", "--no-sandbox", "--disable-gpu",
+                                        "--hide-scrollbars", "--user-data-dir=" + (dir / "profile"),
+                                        "--window-size=" + std::to_string(width) + ",2000",
+                                        "--dump-dom", "file://" + (dir / "measured.html")})
+                               .out;
+  const std::size_t at = text.find("<title>scrolls: ");
+  return at == std::string::npos ? -1 : std::atoi(text.c_str() + at + 16);
+}
+
 }  // namespace millrace::testing

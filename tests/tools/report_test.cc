@@ -73,6 +73,86 @@ TEST_F(Report, JoinsARunThatWasResumed) {
   EXPECT_THAT(text_of(page), AllOf(HasSubstr("in 2 sessions"), HasSubstr(", resumed 20")));
 }
 
+// What a session was, and what it took, as far as the last epoch it ended.
+TEST_F(Report, TellsTheModelAndEachSession) {
+  train("run", {"--epochs", "1"});
+  train("run", {"--epochs", "2", "--resume", "auto", "--seed", "0"});
+  const auto run = nlohmann::json::parse(read_file(dir_ / "run/run.json"));
+  EXPECT_EQ(run["model"]["parameters"], 61706);
+  ASSERT_EQ(run["sessions"].size(), 2U);
+  for (const auto& session : run["sessions"]) {
+    EXPECT_FALSE(session["host"].get<std::string>().empty());
+    ASSERT_EQ(session["peak_bytes"].size(), 1U);
+    EXPECT_GT(session["peak_bytes"][0].get<double>(), 1e6);
+  }
+  const auto page = parse_page(dir_ / "run/report.html");
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("61.7k parameters"), HasSubstr("begun 20"),
+                                   HasSubstr("millrace train "), HasSubstr(shards_),
+                                   HasSubstr("--resume auto --seed 0")));
+  EXPECT_THAT(page["rows"].dump(), HasSubstr("most memory"));
+}
+
+TEST_F(Report, TellsACommandWithoutItsSecrets) {
+  const std::string spec = "pipe:cat " + shards_ + " # https://me:word@host/x?key=hidden";
+  const ProcessResult result =
+      millrace({"train", spec, "--allow-pipe", "--model", "lenet", "--classes", "10", "--size",
+                "32", "--batch-size", "8", "--run-dir", dir_ / "run"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::string run = read_file(dir_ / "run/run.json");
+  EXPECT_THAT(run, AllOf(HasSubstr("# https://host/x' --allow-pipe"), Not(HasSubstr("hidden")),
+                         Not(HasSubstr("me:word"))));
+}
+
+TEST_F(Report, TellsTheSessionsOfEarlierVersions) {
+  const std::string run = folder_of("run", "");
+  write_file(run + "/run.json",
+             R"({"started":"2026-01-02","resumed":["2026-01-03","2026-01-04"]})");
+  ASSERT_EQ(report({run}).status, 0);
+  const auto page = parse_page(dir_ / "page.html");
+  EXPECT_THAT(text_of(page), HasSubstr("begun 2026-01-02, resumed 2026-01-04"));
+  EXPECT_THAT(page["rows"].dump(), HasSubstr(R"(["2026-01-03","","–","–","–"])"));
+}
+
+/// Steps with these losses.
+std::string losses(const std::vector<std::string>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += R"({"event":"step","global_step":)" + std::to_string(i + 1) + R"(,"loss":)" +
+            values[i] + "}\n";
+  return text;
+}
+
+// A run that diverged does not press the others' curves flat, and is told of.
+TEST_F(Report, LeavesWhatDivergedBeyondTheAxis) {
+  const std::string good = folder_of("good", losses({"2.5", "2", "1.5", "1", "1"}));
+  const std::string bad = folder_of("bad", losses({"2.5", "2", "400", "1e6", "null"}));
+  ASSERT_EQ(report({good, bad}).status, 0);
+  const std::string page = read_file(dir_ / "page.html");
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")),
+              AllOf(HasSubstr("bad: ▲ 2 of 4 points are beyond the axis, up to 1M"),
+                    HasSubstr("bad: 1 point is not finite")));
+  EXPECT_THAT(page, AllOf(HasSubstr("<path class=\"dot c1\""), HasSubstr(">2.5</text>"),
+                          Not(HasSubstr(">1M</text>"))));
+}
+
+TEST_F(Report, DrawsWhatALossBeginsWith) {
+  ASSERT_EQ(report({folder_of("a", losses({"90", "9", "1", "0.01"})),
+                    folder_of("b", losses({"9", "8", "7", "6"}))})
+                .status,
+            0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")), Not(HasSubstr("beyond the axis")));
+}
+
+TEST_F(Report, ShowsARunThatOnlyDiverged) {
+  ASSERT_EQ(report({folder_of("a", losses({"2", "3", "3000", "1e30"}))}).status, 0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")),
+              HasSubstr("2 of 4 points are beyond the axis, up to 1e+30"));
+  ASSERT_EQ(report({folder_of("b", losses({"null", "null"}))}).status, 0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")), HasSubstr("2 points are not finite"));
+  ASSERT_EQ(report({folder_of("c", losses({"0", "0", "7"}))}).status, 0);
+  parse_page(dir_ / "page.html");
+}
+
 // The times of both sessions, and the place in the epoch where the second one went on.
 TEST_F(Report, AddsUpTheSessionsOfARun) {
   const std::string run =
@@ -174,6 +254,10 @@ TEST_F(Report, ComparesRuns) {
                           HasSubstr(R"(["optimizer.lr",")"), HasSubstr(R"(["epoch 3","–",")")));
   EXPECT_THAT(rows, AllOf(Not(HasSubstr("optimizer.momentum")), Not(HasSubstr(R"(["model")")),
                           Not(HasSubstr(R"(["run-dir")"))));
+  if (!std::filesystem::exists(kBrowser)) return;
+  const std::string compared = read_file(dir_ / "page.html");
+  expect_fits_windows(dir_, compared);
+  EXPECT_EQ(scrolling_parts(dir_, compared, "#compare", 900), 0);
 }
 
 /// A run's folder by its task, and one epoch.

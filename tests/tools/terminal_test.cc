@@ -69,6 +69,33 @@ TEST_F(OnATerminal, TrainingFitsAndLeavesNothing) {
   }
 }
 
+/// Lines of more columns than that, and more than a word.
+std::vector<std::string> wider_than(std::size_t columns, const std::string& text) {
+  std::vector<std::string> wide = lines_of(text);
+  std::erase_if(wide, [&](const std::string& line) {
+    const std::size_t word = std::min(line.find_first_not_of(' '), line.size());
+    return line.size() <= columns || line.find(' ', word) == std::string::npos;
+  });
+  return wide;
+}
+
+// A terminal would break lines within words.
+TEST_F(OnATerminal, LinesOfTheLogAreBrokenBetweenWords) {
+  const auto shown = show(60, train());
+  const std::string text = shown["text"];
+  EXPECT_THAT(wider_than(59, text), ::testing::IsEmpty());
+  EXPECT_THAT(text, HasSubstr("\n  "));
+  const std::string piped = millrace(train()).err;
+  EXPECT_THAT(wider_than(100, piped), Not(::testing::IsEmpty())) << "a log is as it was";
+}
+
+TEST_F(OnATerminal, HelpFitsTheWidth) {
+  for (const char* command : {"eval", "predict", "verify", "stats", "train"}) {
+    const auto shown = show(60, {command, "--help"}, "xterm", true);
+    EXPECT_THAT(wider_than(60, shown["text"]), ::testing::IsEmpty()) << command;
+  }
+}
+
 TEST_F(OnATerminal, ResultsDoNotStandBesideProgress) {
   const auto shown = show(70, {"index", shards_, "--force"}, "xterm", true);
   EXPECT_EQ(shown["status"], 0);

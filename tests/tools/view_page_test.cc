@@ -69,6 +69,15 @@ class ViewPage : public ::testing::Test {
   TempDir dir_;
 };
 
+TEST_F(ViewPage, CountsSamplesWithoutAClass) {
+  view({shard("set-000000.tar", 1, {{"more.pgm", noise(99)}})});
+  EXPECT_THAT(text_of(page()),
+              AllOf(HasSubstr("1 sample without the field cls"), HasSubstr("no class")));
+  write_file(dir_ / "bare.tar", TarBuilder().file("a.pgm", noise(1)).end().bytes());
+  view({dir_ / "bare.tar"});
+  EXPECT_THAT(text_of(page()), HasSubstr("no sample has the field cls"));
+}
+
 TEST_F(ViewPage, ShowsASetThatHasNothingToBeNamedFor) {
   const auto said = view({shard("set-000000.tar", 1), "--count", "10"});
   EXPECT_EQ(said["samples"], 24);

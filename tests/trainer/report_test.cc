@@ -83,6 +83,8 @@ TEST(LogLines, TheLastOneCallsTheMonitoredMeasureByItsName) {
        std::vector<std::pair<std::string, std::string>>{{"val_top1", "Max Accuracy=50.00%"},
                                                         {"val_top5", "Best val_top5=50.00%"},
                                                         {"train_top1", "Best train_top1=50.00%"},
+                                                        {"val_miou", "Best val_miou=50.00%"},
+                                                        {"val_auroc", "Best val_auroc=0.50000"},
                                                         {"val_loss", "Best val_loss=0.50000"}}) {
     end.monitor = monitor;
     EXPECT_THAT(end_line(end), ::testing::EndsWith(", " + text + " at Epoch=2"));

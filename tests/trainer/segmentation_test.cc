@@ -233,8 +233,8 @@ TEST(Segmentation, TheEvaluationsLineTellsEachClass) {
   EXPECT_THAT(epoch_end_line(event, "12:00:00"), Not(HasSubstr("sky"))) << "evaluation's own line";
   EXPECT_EQ(
       evaluation_line(event, "12:00:00"),
-      "Epoch 3 test end 12:00:00, loss=0.50000, miou=0.25000, Test Samples=0, Test Time=0.0 s\n"
-      "Epoch 3 IoU by class: sky=0.5000, 1=0.0000");
+      "Epoch 3 test end 12:00:00, loss=0.50000, miou=25.00%, Test Samples=0, Test Time=0.0 s\n"
+      "Epoch 3 IoU by class: sky=50.00%, 1=0.00%");
 }
 
 TEST(Unet, HasTheOutputsThatAreAskedFor) {

@@ -118,10 +118,10 @@ TEST(SampleFilter, SaysWhereAnExpressionIsWrong) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(wrong("json.width >= "), HasSubstr("expected a value at column 15"));
+  EXPECT_THAT(wrong("json.width >= "), HasSubstr("column 15: expected a value"));
   EXPECT_THAT(wrong("(cls == 1"), HasSubstr("expected a )"));
-  EXPECT_THAT(wrong("cls == 'x"), HasSubstr("not closed at column 8"));
-  EXPECT_THAT(wrong("cls = 3"), HasSubstr("= compares nothing, == does at column 5"));
+  EXPECT_THAT(wrong("cls == 'x"), HasSubstr("column 8: a text that is not closed"));
+  EXPECT_THAT(wrong("cls = 3"), HasSubstr("column 5: = compares nothing: write cls == 3"));
   EXPECT_THAT(wrong("cls in [1,"), HasSubstr("not closed"));
   EXPECT_THAT(wrong("json[x] == 1"), HasSubstr("column 6"));
   EXPECT_THAT(wrong(std::string(200, '(')), HasSubstr("nested too deep"));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "io/base/text.h"
 #include "tools/report/html.h"
 
 namespace millrace::tools {
@@ -45,6 +46,42 @@ double nice_step(double range, int steps) {
   for (const double factor : {1.0, 2.0, 5.0})
     if (rough <= factor * power) return factor * power;
   return 10 * power;
+}
+
+double magnitude(const std::pair<double, double>& point) { return std::abs(point.second); }
+
+double largest_point(const Points& points) {
+  return magnitude(*std::ranges::max_element(points, {}, magnitude));
+}
+
+/// Where the curves begin: the smallest size of a first value.
+double common_begin(const std::vector<Curve>& curves) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Curve& curve : curves)
+    if (const double begin = magnitude(curve.points.front()); begin > 0)
+      least = std::min(least, begin);
+  return least;
+}
+
+bool has_diverged(const Curve& curve, double begin) {
+  const double own = magnitude(curve.points.front());
+  const double most = largest_point(curve.points);
+  return most > 1000 * begin || (own > 0 && most > 100 * own);
+}
+
+/// The size that an axis goes up to: of curves that have diverged a little beyond the others, or
+/// beyond where they began.
+double largest_shown(const std::vector<Curve>& curves) {
+  const double begin = common_begin(curves);
+  double usual = 0;
+  bool any_has = false;
+  for (const Curve& curve : curves) {
+    const bool has = has_diverged(curve, begin);
+    any_has = any_has || has;
+    if (!has) usual = std::max(usual, largest_point(curve.points));
+  }
+  if (!any_has) return std::numeric_limits<double>::infinity();
+  return 3 * (usual > 0 ? usual : begin);
 }
 
 struct Axis {
@@ -90,6 +127,18 @@ Points thinned(const Points& points, const Axis& x) {
   return kept;
 }
 
+/// What is not seen of a curve.
+std::string remark(const Curve& curve, const std::string& text) {
+  if (text.empty()) return {};
+  return fmt::format("<li>{}{}</li>", swatch(curve.colour), escaped(curve.name + ": " + text));
+}
+
+std::string not_finite_text(const Curve& curve) {
+  if (curve.not_finite == 0) return {};
+  return counted(curve.not_finite, "point") + (curve.not_finite == 1 ? " is" : " are") +
+         " not finite";
+}
+
 class CurvesSvg {
  public:
   explicit CurvesSvg(const Chart& chart)
@@ -101,21 +150,66 @@ class CurvesSvg {
     for (double y = y_.from; y <= y_.to + y_.step / 2; y += y_.step) svg += row(y);
     for (double x = x_.from; x <= x_.to + x_.step / 1e6; x += x_.step) svg += column(x);
     svg += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{}\">step</text>", 6, kHeight - 12);
-    for (const Curve& curve : chart_.curves) svg += line(curve);
+    for (const Curve& curve : chart_.curves) svg += line(curve) + marks(curve);
     return svg + "</svg>";
   }
 
+  /// What of the curves the axis leaves out, in words.
+  std::string beyond() const {
+    std::string text;
+    for (const Curve& curve : chart_.curves) text += remark(curve, beyond_text(curve));
+    return text;
+  }
+
  private:
+  std::string beyond_text(const Curve& curve) const {
+    const auto beyond = std::ranges::count_if(
+        curve.points, [&](const auto& point) { return is_beyond(point.second); });
+    if (beyond == 0) return {};
+    return fmt::format("▲ {} of {} points are beyond the axis, up to {}", beyond,
+                       curve.points.size(), chart_.text(largest_point(curve.points)));
+  }
+
   static Range range_of(const Chart& chart, bool is_x) {
+    const double most = !is_x && chart.may_diverge ? largest_shown(chart.curves)
+                                                   : std::numeric_limits<double>::infinity();
     Range range;
     for (const Curve& curve : chart.curves)
-      for (const auto& [x, y] : curve.points) range.add(is_x ? x : y);
+      for (const auto& [x, y] : curve.points)
+        if (std::abs(y) <= most) range.add(is_x ? x : y);
     if (is_x || chart.from_zero) range.add(0);
     return range;
   }
 
   double across(double x) const { return kLeft + x_.place(x) * (kWidth - kLeft - kRight); }
-  double down(double y) const { return kTop + (1 - y_.place(y)) * (kHeight - kTop - kBottom); }
+  /// What is beyond the axis leaves the picture at its top, or stays at its bottom.
+  double down(double y) const {
+    return kTop + (1 - std::clamp(y_.place(y), 0.0, 50.0)) * (kHeight - kTop - kBottom);
+  }
+  bool is_beyond(double y) const {
+    constexpr double kRounding = 1e-9;
+    return y_.place(y) < -kRounding || y_.place(y) > 1 + kRounding;
+  }
+
+  /// Where a curve leaves the axis: a triangle that points there.
+  std::string marks(const Curve& curve) const {
+    constexpr int kMost = 60;
+    std::string all;
+    bool was_beyond = false;
+    int count = 0;
+    for (const auto& [x, y] : thinned(curve.points, x_)) {
+      const bool is_now = is_beyond(y);
+      if (is_now && !was_beyond && count++ < kMost) all += mark(x, y_.place(y) > 1, curve.colour);
+      was_beyond = is_now;
+    }
+    return all;
+  }
+  std::string mark(double x, bool is_above, int colour) const {
+    const double tip = is_above ? kTop - 7 : kHeight - kBottom + 7;
+    const double base = tip + (is_above ? 9 : -9);
+    return fmt::format("<path class=\"dot {0}\" d=\"M{1:.1f},{2:.1f}L{3:.1f},{4:.1f}H{5:.1f}Z\"/>",
+                       colour_class(colour), across(x), tip, across(x) - 6, base, across(x) + 6);
+  }
 
   std::string row(double y) const {
     const double shown = std::abs(y) < y_.step / 1e6 ? 0 : y;
@@ -151,11 +245,12 @@ class CurvesSvg {
     constexpr std::size_t kMostDots = 60;
     if (curve.has_dots && curve.points.size() <= kMostDots)
       for (const auto& [x, y] : curve.points)
-        svg += fmt::format(
-            "<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}, step {}: "
-            "{}</title></circle>",
-            colour_class(curve.colour), across(x), down(y), escaped(curve.name), html::number(x),
-            escaped(chart_.text(y)));
+        if (!is_beyond(y))
+          svg += fmt::format(
+              "<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}, step {}: "
+              "{}</title></circle>",
+              colour_class(curve.colour), across(x), down(y), escaped(curve.name), html::number(x),
+              escaped(chart_.text(y)));
     return svg;
   }
 
@@ -178,6 +273,12 @@ std::string key(const std::string& name, int colour, const std::string& value = 
                      value.empty() ? "" : " <b>" + escaped(value) + "</b>");
 }
 
+std::string key_list(const std::string& items) { return "<ul class=\"keys\">" + items + "</ul>"; }
+
+std::string chart_figure(const std::string& title, const std::string& content) {
+  return fmt::format("<figure><figcaption>{}</figcaption>\n{}</figure>\n", escaped(title), content);
+}
+
 double sum_of(const Bar& bar) {
   double sum = 0;
   for (const BarPart& part : bar.parts) sum += part.value;
@@ -187,16 +288,20 @@ double sum_of(const Bar& bar) {
 }  // namespace
 
 std::string curves_figure(const Chart& chart) {
+  std::string unseen;
+  for (const Curve& curve : chart.curves) unseen += remark(curve, not_finite_text(curve));
   Chart shown = chart;
   std::erase_if(shown.curves, [](const Curve& curve) { return curve.points.empty(); });
-  if (shown.curves.empty()) return {};
+  if (shown.curves.empty())
+    return unseen.empty() ? unseen : chart_figure(chart.title, key_list(unseen));
   std::string keys;
   for (const Curve& curve : shown.curves)
     if (curve.has_key)
       keys += key(curve.name, curve.colour, shown.text(curve.points.back().second));
-  return fmt::format(
-      "<figure><figcaption>{}</figcaption>\n{}\n<ul class=\"keys\">{}</ul></figure>\n",
-      escaped(shown.title), CurvesSvg(shown).text(), keys);
+  const CurvesSvg svg(shown);
+  unseen = svg.beyond() + unseen;
+  return chart_figure(chart.title, svg.text() + "\n" + key_list(keys) +
+                                       (unseen.empty() ? unseen : key_list(unseen)));
 }
 
 std::string bars(const std::vector<Bar>& rows, std::string (*text)(double), bool is_share) {

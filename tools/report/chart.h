@@ -4,6 +4,7 @@
 // Threads: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,12 @@ namespace millrace::tools {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  ///< x ascending
-  int colour = 0;          ///< modulo 8; from 8 on, dots and swatches are hollow
-  bool is_faint = false;   ///< thin: of each step, beside one of epochs
-  bool is_dashed = false;  ///< of training, beside one of validation
-  bool has_key = true;     ///< the figure's keys name it
-  bool has_dots = false;   ///< each point has a dot, which says its value
+  int colour = 0;              ///< modulo 8; from 8 on, dots and swatches are hollow
+  bool is_faint = false;       ///< thin: of each step, beside one of epochs
+  bool is_dashed = false;      ///< of training, beside one of validation
+  bool has_key = true;         ///< the figure's keys name it
+  bool has_dots = false;       ///< each point has a dot, which says its value
+  std::size_t not_finite = 0;  ///< points that cannot be drawn: NaN, infinity
 };
 
 struct Chart {
@@ -25,6 +27,9 @@ struct Chart {
   std::string (*text)(double) = nullptr;  ///< of values
   std::vector<Curve> curves;              ///< those without a point are left out
   bool from_zero = false;
+  /// Values far from where the curves begin, as of a run that diverged, do not stretch the axis:
+  /// they are beyond it, which marks at its end and a line below say.
+  bool may_diverge = false;
 };
 
 /// A <figure>; empty if no curve has a point. Of a curve of many points, the least and greatest of

@@ -136,15 +136,6 @@ std::string epochs_text(const RunRecord& run) {
                                    : fmt::format("{:.0f}", done);
 }
 
-/// "2 processes × 4".
-std::string devices_text(const RunRecord& run) {
-  const auto processes = number_in(run.start, "processes");
-  const auto devices = number_in(run.start, "devices");
-  if (!devices) return "–";
-  return processes.value_or(1) > 1 ? fmt::format("{:.0f} processes × {:.0f}", *processes, *devices)
-                                   : fmt::format("{:.0f}", *devices);
-}
-
 std::string skipped_text(const RunRecord& run) {
   double skipped = 0;
   for (const RunEvent& epoch : run.epochs)
@@ -174,7 +165,9 @@ std::vector<RunColumn> run_columns(const std::string& monitor) {
   columns.push_back({"time", [](const RunRecord& run) {
                        return Value{{}, escaped(run_time_text(run))};
                      }});
-  columns.push_back({"devices", [](const RunRecord& run) { return Value{{}, devices_text(run)}; }});
+  columns.push_back({"devices", [](const RunRecord& run) {
+                       return Value{{}, devices_text(run.start)};
+                     }});
   columns.push_back(
       {"waiting", [](const RunRecord& run) { return last_of(run, "wait_share", html::percent); }});
   columns.push_back({"faults", [](const RunRecord& run) { return Value{{}, skipped_text(run)}; }});
@@ -327,10 +320,14 @@ Settings run_settings(const RunRecord& run) {
   if (options.is_object())
     for (const auto& [name, value] : options.items())
       if (!kPlaces.contains(name)) settings[name] = json_value_text(value);
+  const RecordJson& machine = member(run.start, "machine");
+  if (const std::string host = text_in(machine, "host"); !host.empty()) settings["host"] = host;
+  if (const auto parameters = number_in(member(run.start, "model"), "parameters"))
+    settings["parameters of the model"] = html::number(*parameters);
   const RecordJson& versions = member(run.start, "versions");
   if (versions.is_object())
     for (const auto& [name, value] : versions.items())
-      settings["version of " + name] = json_value_text(value);
+      settings[(name == "machine" ? "" : "version of ") + name] = json_value_text(value);
   if (const auto processes = number_in(run.start, "processes"))
     settings["processes"] = fmt::format("{:.0f}", *processes);
   return settings;

@@ -7,6 +7,7 @@
 #include "tools/report/chart.h"
 #include "tools/report/html.h"
 #include "tools/report/parts.h"
+#include "trainer/monitor.h"
 
 namespace millrace::tools {
 namespace {
@@ -20,6 +21,13 @@ Points points_of(const std::vector<RunEvent>& events, const std::string& name) {
   return points;
 }
 
+/// Those that have a value that cannot be drawn: NaN is null in JSON.
+std::size_t not_finite_in(const std::vector<RunEvent>& events, const std::string& name) {
+  return static_cast<std::size_t>(std::ranges::count_if(events, [&](const RunEvent& event) {
+    return event.values.contains(name) && !number_in(event.values, name);
+  }));
+}
+
 /// What a figure shows, by the names in metrics.jsonl; empty: nothing.
 struct CurveNames {
   std::string steps = {};
@@ -29,13 +37,21 @@ struct CurveNames {
 
 /// Of one run, whose curves differ in colour.
 std::vector<Curve> curves_of_one(const RunRecord& run, const CurveNames& names) {
-  return {
-      {.name = "steps", .points = points_of(run.steps, names.steps), .colour = 7, .is_faint = true},
-      {.name = "train",
-       .points = points_of(run.epochs, names.train),
-       .is_dashed = !names.val.empty(),
-       .has_dots = true},
-      {.name = "val", .points = points_of(run.epochs, names.val), .colour = 1, .has_dots = true}};
+  return {{.name = "steps",
+           .points = points_of(run.steps, names.steps),
+           .colour = 7,
+           .is_faint = true,
+           .not_finite = not_finite_in(run.steps, names.steps)},
+          {.name = "train",
+           .points = points_of(run.epochs, names.train),
+           .is_dashed = !names.val.empty(),
+           .has_dots = true,
+           .not_finite = not_finite_in(run.epochs, names.train)},
+          {.name = "val",
+           .points = points_of(run.epochs, names.val),
+           .colour = 1,
+           .has_dots = true,
+           .not_finite = not_finite_in(run.epochs, names.val)}};
 }
 
 /// Of one of several: one colour, and one key, that of what is drawn solid.
@@ -47,14 +63,20 @@ void add_curves_of(const RunRecord& run, int colour, const CurveNames& names,
                     .points = points_of(run.steps, names.steps),
                     .colour = colour,
                     .is_faint = !names.train.empty(),
-                    .has_key = names.train.empty()});
+                    .has_key = names.train.empty(),
+                    .not_finite = not_finite_in(run.steps, names.steps)});
   curves.push_back({.name = has_val ? run.name + ", train" : run.name,
                     .points = points_of(run.epochs, names.train),
                     .colour = colour,
                     .is_dashed = has_val,
                     .has_key = val.empty(),
-                    .has_dots = true});
-  curves.push_back({.name = run.name + ", val", .points = val, .colour = colour, .has_dots = true});
+                    .has_dots = true,
+                    .not_finite = not_finite_in(run.epochs, names.train)});
+  curves.push_back({.name = run.name + ", val",
+                    .points = val,
+                    .colour = colour,
+                    .has_dots = true,
+                    .not_finite = not_finite_in(run.epochs, names.val)});
 }
 
 std::vector<Curve> named_curves(const std::vector<RunRecord>& runs, const CurveNames& names) {
@@ -80,11 +102,13 @@ std::string loss_figures(const std::vector<RunRecord>& runs) {
       {.title = "Loss",
        .text = html::number,
        .curves = named_curves(
-           runs, {.steps = is_alone ? "loss" : "", .train = "train_loss", .val = "val_loss"})});
+           runs, {.steps = is_alone ? "loss" : "", .train = "train_loss", .val = "val_loss"}),
+       .may_diverge = true});
   if (!is_alone)
     figures += curves_figure({.title = "Loss of the training's steps",
                               .text = html::number,
-                              .curves = named_curves(runs, {.steps = "loss"})});
+                              .curves = named_curves(runs, {.steps = "loss"}),
+                              .may_diverge = true});
   return figures;
 }
 
@@ -126,7 +150,8 @@ std::string curves(const std::vector<RunRecord>& runs) {
     charts += curves_figure(
         {.title = name,
          .text = measure_format(name),
-         .curves = named_curves(runs, {.train = "train_" + name, .val = "val_" + name})});
+         .curves = named_curves(runs, {.train = "train_" + name, .val = "val_" + name}),
+         .may_diverge = trainer::less_is_better(name)});
   charts += rate_figures(runs);
   if (charts.empty()) return "<p>There is no step or epoch to draw yet.</p>\n";
   return "<p class=\"soft\">Where both are drawn, training is dashed and validation solid.</p>\n"

@@ -95,11 +95,22 @@ class Evaluation {
         "shades are shares of the row.</p>\n"
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"confusion\"><thead><tr><th "
         "scope=\"col\">is \\ taken for</th>";
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      text += fmt::format("<th scope=\"col\">{}</th>", escaped(name(static_cast<double>(i))));
-    text += "</tr></thead><tbody>\n";
+    text += column_heads(rows.size()) + "</tr></thead><tbody>\n";
     for (std::size_t i = 0; i < rows.size(); ++i) text += matrix_row(i, rows[i]);
     return text + "</tbody></table></div>\n";
+  }
+  /// Names stand upright, unless all are short, so that the cells are squares.
+  std::string column_heads(std::size_t count) const {
+    constexpr std::size_t kShort = 3;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i) names.push_back(name(static_cast<double>(i)));
+    const bool is_long =
+        std::ranges::any_of(names, [](const std::string& one) { return one.size() > kShort; });
+    std::string text;
+    for (const std::string& one : names)
+      text += fmt::format("<th scope=\"col\"{}>{}</th>", is_long ? " class=\"long\"" : "",
+                          escaped(one));
+    return text;
   }
   std::string matrix_row(std::size_t number, const RecordJson& row) const {
     const std::vector<double> counts = numbers(row, 1);
@@ -290,14 +301,9 @@ class Evaluation {
   /// For a shell, whatever is in the names.
   static std::string command(const RecordJson& sample) {
     if (picture_name(sample).empty()) return {};
-    return fmt::format("<code>millrace cat {} {}</code>", escaped(quoted(text_in(sample, "shard"))),
-                       escaped(quoted(text_in(sample, "member"))));
-  }
-  static std::string quoted(const std::string& word) {
-    constexpr std::string_view kPlain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-        "0123456789_./:=@%+-";
-    return word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
+    return fmt::format("<code>millrace cat {} {}</code>",
+                       escaped(shown_shell_word(text_in(sample, "shard"))),
+                       escaped(shown_shell_word(text_in(sample, "member"))));
   }
 
   const RunRecord& run_;
@@ -308,7 +314,12 @@ class Evaluation {
 constexpr const char* kEvaluationStyle = R"css(
 .confusion{min-width:0;font-size:.82rem}
 .confusion th,.confusion td{padding:5px 8px;border:1px solid var(--line);white-space:nowrap}
+.confusion td{width:3.1em;min-width:3.1em;height:3.1em;padding:0 2px;text-align:center;vertical-align:middle}
+.confusion th[scope=row]{vertical-align:middle}
 .confusion thead th{vertical-align:bottom}
+.confusion thead th+th{text-align:center}
+.confusion thead th.long{writing-mode:vertical-rl;transform:rotate(180deg);padding:8px 5px;text-align:left}
+.confusion tr:last-child td{border-bottom:1px solid var(--line)}
 .confusion td.same{font-weight:700}
 .confusion .s1{background:color-mix(in srgb,var(--c0) 6%,var(--card))}
 .confusion .s2{background:color-mix(in srgb,var(--c0) 11%,var(--card))}
@@ -367,8 +378,6 @@ std::string evaluation_page(const RunRecord& run, const std::string& measures) {
           "</main>\n<footer>\n<p>Drawn by millrace eval.</p>\n</footer>\n");
 }
 
-std::string evaluation_style() {
-  return std::string(kReportStyle) + kSetPageStyle + kEvaluationStyle;
-}
+std::string evaluation_style() { return report_style() + kSetPageStyle + kEvaluationStyle; }
 
 }  // namespace millrace::tools

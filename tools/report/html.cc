@@ -87,9 +87,13 @@ std::string or_dash(const std::optional<double>& value, std::string (*text)(doub
 std::string table(const std::vector<Column>& columns,
                   const std::vector<std::vector<std::string>>& rows) {
   constexpr std::size_t kMostSideBySide = 3;
+  constexpr std::size_t kMostOnTablet = 8;
   const bool has_cards = columns.size() > kMostSideBySide;
+  const bool is_wide = columns.size() > kMostOnTablet;
   std::string text = fmt::format("<div class=\"scroll\" tabindex=\"0\"><table{}><thead><tr>",
-                                 has_cards ? " class=\"cards\"" : "");
+                                 is_wide     ? " class=\"cards wide\""
+                                 : has_cards ? " class=\"cards\""
+                                             : "");
   for (const Column& column : columns)
     text += fmt::format("<th scope=\"col\"{}>{}</th>", column.is_number ? " class=\"n\"" : "",
                         escaped(column.title));

@@ -29,7 +29,7 @@ struct Column {
   bool is_number = false;
 };
 /// A table; cells are HTML, titles are text. On a telephone a row of more than three cells is a
-/// card.
+/// card, one of more than eight on a tablet, too.
 std::string table(const std::vector<Column>& columns,
                   const std::vector<std::vector<std::string>>& rows);
 /// An entry of a list with the class `tiles`: a value with its name and a remark.

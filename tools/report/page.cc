@@ -77,21 +77,23 @@ std::string verdict(const RunRecord& run) {
                      escaped(advice.verdict), escaped(advice.what_to_do));
 }
 
-/// ", resumed 2026-11-28 12:00:00 UTC": the last time.
-std::string resumed_text(const RunRecord& run) {
-  const RecordJson& times = member(run.start, "resumed");
-  if (!times.is_array() || times.empty()) return {};
-  return ", resumed " + json_value_text(times.back());
+/// "resnet18(...), 11.2M parameters, begun 2026-11-28 12:00:00 UTC, resumed ...": the last time.
+std::string said_of(const RunRecord& run) {
+  std::vector<std::string> said;
+  if (const std::string model = text_in(member(run.config, "options"), "model"); !model.empty())
+    said.push_back(model);
+  if (const auto parameters = number_in(member(run.start, "model"), "parameters"))
+    said.push_back(html::number(*parameters) + " parameters");
+  const RecordJson sessions = sessions_of(run.start);
+  if (!sessions.empty()) said.push_back("begun " + text_in(sessions.front(), "started"));
+  if (sessions.size() > 1) said.push_back("resumed " + text_in(sessions.back(), "started"));
+  return fmt::format("{}", fmt::join(said, ", "));
 }
 
 std::string head_of(const RunRecord& run) {
-  const std::string model = text_in(member(run.config, "options"), "model");
-  const std::string began = text_in(run.start, "started");
   return fmt::format("<h1>{}{}</h1>\n<p class=\"soft\">{}</p>\n{}{}", escaped(run.name),
-                     run_state(run),
-                     escaped(model + (model.empty() || began.empty() ? "" : ", begun ") + began +
-                             resumed_text(run)),
-                     tiles(run), run_failure(run) + verdict(run));
+                     run_state(run), escaped(said_of(run)), tiles(run),
+                     run_failure(run) + verdict(run));
 }
 
 std::string head(const std::vector<RunRecord>& runs, const std::string& navigation) {
@@ -226,10 +228,46 @@ std::string data_of(const RunRecord& run) {
   return text.empty() ? "<p>The run did not record its data.</p>\n" : text;
 }
 
+/// "1.2 GB", of several processes of each.
+std::string memory_text(const RecordJson& session) {
+  constexpr std::size_t kMost = 64;
+  std::vector<std::string> all;
+  const RecordJson& bytes = member(session, "peak_bytes");
+  if (bytes.is_array())
+    for (const RecordJson& one : bytes)
+      if (one.is_number() && all.size() < kMost) all.push_back(html::bytes(one.get<double>()));
+  const bool is_partial =
+      static_cast<double>(all.size()) < number_in(session, "processes").value_or(1);
+  return all.empty() ? "–"
+                     : fmt::format("{}{}", fmt::join(all, ", "), is_partial ? " (process 0)" : "");
+}
+
+/// The first and the latest ones.
+std::string sessions_table(const RunRecord& run) {
+  constexpr std::size_t kMost = 20;
+  const RecordJson sessions = sessions_of(run.start);
+  if (sessions.empty()) return {};
+  std::vector<std::vector<std::string>> rows;
+  for (const std::size_t place : some_places(sessions.size(), kMost)) {
+    const RecordJson& one = sessions[place];
+    const std::string command = text_in(one, "command");
+    rows.push_back(
+        {escaped(text_in(one, "started")), escaped(text_in(one, "host")), devices_text(one),
+         memory_text(one),
+         command.empty() ? "–" : "<code class=\"command\">" + escaped(command) + "</code>"});
+  }
+  const std::vector<html::Column> titles = {
+      {"begun"}, {"on"}, {"devices", true}, {"most memory", true}, {"command"}};
+  return "<h3>Sessions</h3>\n" + html::table(titles, rows) +
+         "<p class=\"soft\">Memory is what each process had at most, up to the last epoch that "
+         "ended.</p>\n";
+}
+
 std::string machine_of(const RunRecord& run) {
   auto rows = pairs_of(member(run.start, "machine"));
   std::ranges::copy(pairs_of(member(run.start, "versions")), std::back_inserter(rows));
-  return rows.empty() ? "<p>The run did not record its machine.</p>\n" : pairs(rows);
+  return (rows.empty() ? "<p>The run did not record its machine.</p>\n" : pairs(rows)) +
+         sessions_table(run);
 }
 
 std::string options_of(const RunRecord& run) {
@@ -253,7 +291,7 @@ constexpr std::array<Part, 9> kParts = {
      {"evaluation", "Evaluation", "What the best evaluation found", evaluation_of, false},
      {"seen", "As seen", "As the model sees the samples", first_batch_of, false},
      {"data", "Data", "Data", data_of, false},
-     {"machine", "Machine", "Machine and versions", machine_of, false},
+     {"machine", "Machine", "Machine, versions and sessions", machine_of, false},
      {"options", "Options", "Options as they were resolved", options_of, false}}};
 
 /// What each run has to say; empty if none has.

@@ -55,8 +55,7 @@ double train_seconds(const RunRecord& run) {
 }
 
 std::string (*measure_format(const std::string& measure))(double) {
-  const auto has = [&](const char* word) { return measure.find(word) != std::string::npos; };
-  return has("top") || has("iou") || has("acc") || has("auroc") ? html::percent : html::number;
+  return trainer::is_share(measure) ? html::percent : html::number;
 }
 
 std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std::string& measure) {
@@ -81,6 +80,14 @@ std::string run_state(const RunRecord& run) {
 std::string run_time_text(const RunRecord& run) {
   const std::string time = html::duration(run.seconds);
   return run.sessions > 1 ? fmt::format("{} in {} sessions", time, run.sessions) : time;
+}
+
+std::string devices_text(const RecordJson& start) {
+  const auto processes = number_in(start, "processes");
+  const auto devices = number_in(start, "devices");
+  if (!devices) return "–";
+  return processes.value_or(1) > 1 ? fmt::format("{:.0f} processes × {:.0f}", *processes, *devices)
+                                   : fmt::format("{:.0f}", *devices);
 }
 
 }  // namespace millrace::tools

@@ -33,6 +33,8 @@ std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std
 std::string run_state(const RunRecord& run);
 /// "12.3 s", "12.3 s in 2 sessions".
 std::string run_time_text(const RunRecord& run);
+/// "2 processes × 4", of a run.json or one of its sessions; "–": it does not say.
+std::string devices_text(const RecordJson& start);
 /// Seconds of training, over all epochs.
 double train_seconds(const RunRecord& run);
 

@@ -175,6 +175,22 @@ std::string text_in(const RecordJson& json, const std::string& name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+// Earlier versions kept the times alone.
+RecordJson sessions_of(const RecordJson& start) {
+  const auto list = [&](const char* name) {
+    const auto found = start.is_object() ? start.find(name) : start.end();
+    return start.is_object() && found != start.end() && found->is_array() ? *found
+                                                                          : RecordJson::array();
+  };
+  auto sessions = RecordJson::array();
+  for (const RecordJson& one : list("sessions"))
+    if (one.is_object()) sessions.push_back(one);
+  if (!sessions.empty() || text_in(start, "started").empty()) return sessions;
+  sessions.push_back({{"started", text_in(start, "started")}});
+  for (const RecordJson& one : list("resumed")) sessions.push_back({{"started", one}});
+  return sessions;
+}
+
 std::optional<double> RunRecord::last(const std::string& value) const {
   return epochs.empty() ? std::nullopt : number_in(epochs.back().values, value);
 }

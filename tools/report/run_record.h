@@ -26,6 +26,10 @@ std::optional<double> number_in(const RecordJson& json, const std::string& name)
 /// The text called `name`; empty if there is none.
 std::string text_in(const RecordJson& json, const std::string& name);
 
+/// The sessions of a run.json, in their order: a list of objects with "started", "command", "host",
+/// "processes", "devices", "peak_bytes", as far as they are known.
+RecordJson sessions_of(const RecordJson& start);
+
 /// An event of metrics.jsonl, with its place on the run's axis.
 struct RunEvent {
   double step = 0;  ///< of the whole run, from 1
@@ -47,7 +51,7 @@ struct RunRecord {
   RecordJson end = {};          ///< null: the run has not ended, or was killed, or has failed
   RecordJson fault = {};        ///< null: the run has not failed, or has gone on since
   RecordJson config = {};       ///< config.json
-  RecordJson start = {};        ///< run.json: versions, machine, data
+  RecordJson start = {};        ///< run.json: versions, machine, model, data, sessions
   RecordJson evaluation = {};   ///< evaluation-best.json, or evaluation.json; null: neither
   RecordJson first_batch = {};  ///< first-batch.json
   /// By picture_name(): those that draw_pictures() (tools/report/gallery.h) has looked for.

@@ -4,22 +4,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <span>
 #include <sstream>
 #include <utility>
 
+#include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/host.h"
 #include "io/base/json.h"
+#include "io/base/process_facts.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
 #include "tools/report/gallery.h"
 #include "tools/report/page.h"
-#include "tools/report/parts.h"
 #include "tools/shard_lists.h"
+#include "tools/shell_word.h"
 #include "tools/version.h"
 
 namespace millrace::tools {
@@ -71,8 +74,16 @@ RecordJson describe_set(const PageData& set) {
   return json;
 }
 
-/// The times of as many sessions are kept.
+/// As many sessions are kept.
 constexpr std::size_t kMostSessions = 1000;
+
+/// "millrace train 'set-{000..003}.tar' --epochs 3", for a shell; urls without their secrets.
+std::string shown_command(const std::vector<std::string>& words) {
+  std::string text = "millrace";
+  for (std::size_t i = 1; i < words.size(); ++i)
+    text += " " + shown_shell_word(printable_spec(words[i]));
+  return text;
+}
 
 std::string time_now() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr)));
@@ -89,29 +100,44 @@ bool RunPage::is_on() const {
 void RunPage::on_fit_start() {
   if (!is_on()) return;
   has_started_ = true;
-  keep_earlier_start();
+  keep_earlier_sessions();
+  write_start();
+}
+
+void RunPage::write_start() const {
   write("run.json",
         options_.start.dump(1, ' ', false, RecordJson::error_handler_t::replace) + "\n");
 }
 
 // What an earlier run left was set aside: a run.json that is here is of this run's earlier
 // sessions.
-void RunPage::keep_earlier_start() {
+void RunPage::keep_earlier_sessions() {
   const std::string path = options_.folder + "/run.json";
   if (!std::filesystem::exists(path)) return;
   try {
     constexpr std::size_t kMostBytes = std::size_t{16} << 20;
     const io::Bytes bytes = io::read_object(io::UrlOpener(), path, kMostBytes);
     const auto earlier = parse_json<RecordJson>(bytes.text(), "run.json");
-    const std::string began = text_in(earlier, "started");
-    if (began.empty()) return;
-    auto resumed = member(earlier, "resumed");
-    if (!resumed.is_array() || resumed.size() >= kMostSessions) resumed = RecordJson::array();
-    resumed.push_back(options_.start["started"]);
-    options_.start["started"] = began;
-    options_.start["resumed"] = std::move(resumed);
+    RecordJson sessions = sessions_of(earlier);
+    if (sessions.size() >= kMostSessions) sessions.erase(1);
+    sessions.push_back(options_.start["sessions"].front());
+    options_.start["sessions"] = std::move(sessions);
   } catch (const Error& error) {
     options_.log.warn("run.json does not say when the run began: " + fault_text(error));
+  }
+}
+
+void RunPage::on_epoch_end(const trainer::EpochEvent& /*event*/) {
+  keep_memory({peak_resident_memory()});
+}
+
+void RunPage::keep_memory(const std::vector<std::uint64_t>& peak_bytes) {
+  if (!has_started_) return;
+  options_.start["sessions"].back()["peak_bytes"] = peak_bytes;
+  try {
+    write_start();
+  } catch (const std::exception& error) {
+    options_.log.warn("run.json does not say the session's memory: " + fault_text(error));
   }
 }
 
@@ -140,12 +166,28 @@ void RunPage::write(const std::string& name, const std::string& text) const {
   sink->finish();
 }
 
-RecordJson describe_start(const Topology& topology, const std::vector<PageData>& sets) {
-  RecordJson json{{"started", time_now()},
-                  {"processes", topology.processes},
+std::vector<std::uint64_t> peak_memory_of_all(trainer::Cluster& cluster) {
+  const std::uint64_t own = peak_resident_memory();
+  std::vector<std::uint64_t> all;
+  for (const auto& bytes : cluster.all_gather(std::as_bytes(std::span(&own, 1)))) {
+    MILLRACE_CHECK(bytes.size() == sizeof(own), "each process says one number");
+    std::memcpy(&all.emplace_back(), bytes.data(), sizeof(own));
+  }
+  return all;
+}
+
+RecordJson describe_start(const PageStart& start, const std::vector<PageData>& sets) {
+  const Topology& topology = start.topology;
+  RecordJson json{{"processes", topology.processes},
                   {"devices", topology.devices},
                   {"versions", versions()},
-                  {"machine", {{"host", host_name()}}}};
+                  {"machine", {{"host", host_name()}}},
+                  {"model", {{"name", start.model}, {"parameters", start.parameters}}}};
+  json["sessions"].push_back({{"started", time_now()},
+                              {"command", shown_command(start.words)},
+                              {"host", host_name()},
+                              {"processes", topology.processes},
+                              {"devices", topology.devices}});
   json["data"] = RecordJson::object();
   for (const PageData& set : sets)
     if (!set.specs.empty()) json["data"][set.name] = describe_set(set);

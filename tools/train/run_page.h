@@ -1,6 +1,6 @@
 // RunPage: what a run writes for its page (tools/report/page.h): run.json at its start, with
-// versions, machine and data, and report.html, which is drawn anew every few minutes and at the
-// end.
+// versions, machine, model, data and sessions, and report.html, which is drawn anew every few
+// minutes and at the end.
 //
 // In a folder on a local disk alone: what is in a bucket is drawn by `millrace report`.
 //
@@ -14,6 +14,7 @@
 
 #include "io/base/log.h"
 #include "tools/report/run_record.h"
+#include "trainer/cluster.h"
 #include "trainer/fit.h"
 #include "trainer/observer.h"
 
@@ -22,7 +23,7 @@ namespace millrace::tools {
 struct RunPageOptions {
   std::string folder = {};  ///< empty, or a url: nothing is written
   Log log = {};
-  RecordJson start = {};  ///< run.json; of a run that is resumed its first start stays
+  RecordJson start = {};  ///< run.json; of a run that is resumed the earlier sessions stay
 };
 
 class RunPage final : public trainer::Observer {
@@ -31,6 +32,10 @@ class RunPage final : public trainer::Observer {
 
   void on_fit_start() override;
   void on_epoch_start(std::int64_t epoch) override;
+  /// Keeps the memory that this process has taken: a run that is killed has told of it, too.
+  void on_epoch_end(const trainer::EpochEvent& event) override;
+  /// Keeps what the session's processes have taken.
+  void keep_memory(const std::vector<std::uint64_t>& peak_bytes);
   /// Draws the page. What is wrong with it is logged: a run does not fail for its page.
   void draw() const;
 
@@ -40,7 +45,8 @@ class RunPage final : public trainer::Observer {
 
   bool is_on() const;
   void write(const std::string& name, const std::string& text) const;
-  void keep_earlier_start();
+  void write_start() const;
+  void keep_earlier_sessions();
 
   RunPageOptions options_;
   bool has_started_ = false;  ///< then the folder is this run's
@@ -56,7 +62,19 @@ struct PageData {
       0;  ///< of an epoch, of all processes, with those that faults cost; 0: unknown
 };
 
-/// run.json: versions, machine, and what `sets` are. Reads pieces of local shards.
-RecordJson describe_start(const Topology& topology, const std::vector<PageData>& sets);
+/// What a session is, and what it trains.
+struct PageStart {
+  std::vector<std::string> words;  ///< of the command, the program's own among them
+  Topology topology;
+  std::string model;
+  std::int64_t parameters = 0;
+};
+
+/// What each process has had in memory at most. A collective.
+std::vector<std::uint64_t> peak_memory_of_all(trainer::Cluster& cluster);
+
+/// run.json: versions, machine, model, the session, and what `sets` are. Reads pieces of local
+/// shards.
+RecordJson describe_start(const PageStart& start, const std::vector<PageData>& sets);
 
 }  // namespace millrace::tools

@@ -180,7 +180,8 @@ std::vector<std::string> to_lines(const SetReport& report) {
   if (report.unguarded > 0)
     lines.push_back(fmt::format(
         "{} without an index, and without checksums inside (plain tar, zstd "
-        "without --check, xz with --check=none): a byte that changed in a field may go unnoticed",
+        "without --check, xz with --check=none): a byte that changed in a field may go unnoticed "
+        "(millrace index makes indexes)",
         counted(report.unguarded, "shard")));
   if (report.warnings > 0)
     lines.push_back(fmt::format("{} without an end marker", counted(report.warnings, "shard")));

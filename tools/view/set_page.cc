@@ -185,6 +185,13 @@ std::string shapes_of(const SetSurvey& survey) {
   return "<div class=\"charts\">\n" + charts + "</div>\n";
 }
 
+/// Samples that have no field cls.
+std::uint64_t without_class(const SetSurvey& survey) {
+  std::uint64_t with = 0;
+  for (const auto& [label, count] : survey.stats.classes) with += count;
+  return survey.stats.samples - std::min(with, survey.stats.samples);
+}
+
 std::string classes_of_set(const SetSurvey& survey, const Shots& shots) {
   std::vector<std::pair<std::int64_t, std::uint64_t>> classes(survey.stats.classes.begin(),
                                                               survey.stats.classes.end());
@@ -195,6 +202,8 @@ std::string classes_of_set(const SetSurvey& survey, const Shots& shots) {
   std::vector<Bar> rows;
   for (const auto& [label, count] : first_of(classes, kMostClassBars))
     rows.push_back(count_bar(shots.class_name(label), count, survey.stats.samples));
+  if (const std::uint64_t none = without_class(survey); none > 0)
+    rows.push_back(count_bar("no class", none, survey.stats.samples));
   const auto [least, most] = std::ranges::minmax(classes, {}, count_of_class);
   return fmt::format("<p>{}, of {} to {}.{}</p>\n", counted(classes.size(), "class"), least.second,
                      counted(most.second, "sample"),
@@ -309,8 +318,11 @@ std::string page_tiles(const SetPage& page) {
   all += tile("samples", whole(set.samples()), counted(set.shards.size(), "shard"));
   all +=
       tile("pictures", whole(set.num_pictures()), html::bytes(real(set.bytes())) + " of samples");
-  if (!set.stats.classes.empty())
-    all += tile("classes", whole(set.stats.classes.size()), "by the field cls");
+  const std::uint64_t none = without_class(set);
+  all += tile("classes", whole(set.stats.classes.size()),
+              none == 0                   ? "by the field cls"
+              : set.stats.classes.empty() ? "no sample has the field cls"
+                                          : counted(none, "sample") + " without the field cls");
   all += tile("broken", whole(set.broken), "samples");
   all += tile("same bytes", whole(surplus(page.copies)),
               page.contradicting.empty()
@@ -419,7 +431,7 @@ std::string set_page(const SetPage& page) {
   body.add("outliers", "Unlike the others", outliers_of(page, shots));
   body.add("broken", "Broken samples", broken_of(page));
   body.add("shards", "Shards", shards_table_of(set, shots));
-  return html::document(page.specs.front(), std::string(kReportStyle) + kSetPageStyle,
+  return html::document(page.specs.front(), report_style() + kSetPageStyle,
                         page_head(page, shots, body.links) + "<main>\n" + body.sections +
                             "</main>\n<footer>\n<p><code>millrace cat SHARD MEMBER &gt; "
                             "FILE</code> writes a picture, by "
