@@ -226,8 +226,14 @@ TEST(TrainClip, RefusesTokenizersThatItCannotRead) {
   write_file(dir / "words.json", R"({"model": {"type": "WordPiece"}})");
   EXPECT_THAT(refusal("tokenizer=" + dir / "words.json"),
               AllOf(HasSubstr("model WordPiece is not supported"), HasSubstr("words.json")));
-  EXPECT_THAT(refusal("text_length=2, tokenizer=" + write_tokenizer(dir, "t.json", {})),
-              HasSubstr("no room"));
+  const std::string tokenizer = write_tokenizer(dir, "t.json", {});
+  EXPECT_THAT(refusal("text_length=2, tokenizer=" + tokenizer), HasSubstr("no room"));
+  EXPECT_THAT(refusal("text_length=3, text_end=260, tokenizer=" + tokenizer), HasSubstr("no room"));
+  EXPECT_THAT(refusal("text_end=5000, tokenizer=" + tokenizer), HasSubstr("has no token 5000"));
+  EXPECT_THAT(refusal("text_end=1"), HasSubstr("tokens of a tokenizer"));
+  write_file(dir / "damaged.model", "\n\x05\n\x03<s>");
+  EXPECT_THAT(refusal("tokenizer=" + dir / "damaged.model"),
+              AllOf(HasSubstr("not a SentencePiece model"), HasSubstr("damaged.model")));
 }
 
 TEST(TrainClip, ReadsJsonAndRefusesWhatHasNoCaptionOrDoesNotFit) {
