@@ -25,13 +25,15 @@ using decode::Interpolation;
 using decode::Layout;
 using namespace pipeline;
 
-constexpr std::array<Word<DType>, 7> kDTypes = {{{"float32", DType::kFloat32},
+constexpr std::array<Word<DType>, 9> kDTypes = {{{"float32", DType::kFloat32},
                                                  {"bfloat16", DType::kBFloat16},
+                                                 {"float16", DType::kFloat16},
                                                  {"uint8", DType::kUInt8},
                                                  {"uint16", DType::kUInt16},
                                                  {"int64", DType::kInt64},
                                                  {"fp32", DType::kFloat32},
-                                                 {"bf16", DType::kBFloat16}}};
+                                                 {"bf16", DType::kBFloat16},
+                                                 {"fp16", DType::kFloat16}}};
 constexpr std::array<Word<Layout>, 2> kLayouts = {{{"HWC", Layout::kHWC}, {"CHW", Layout::kCHW}}};
 constexpr std::array<Word<Interpolation>, 4> kInterpolations = {
     {{"bilinear", Interpolation::kBilinear},
