@@ -56,16 +56,16 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   # What programs need that link the libraries: these are static, and name theirs in their package config.
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libeigen3-dev, libtbb-dev, libarchive-dev, libcurl4-openssl-dev")
-  # Two packages: what reads sounds and films needs many libraries, which apt installs unless told not to.
+  # Two packages: what reads sounds, films and SentencePiece's models needs many libraries, which apt installs unless told not to.
   # Without the module for Arrow: no package of Debian has Arrow's libraries.
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_COMPONENTS_ALL Unspecified)
   set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME millrace)
-  if(TARGET millrace_sound OR TARGET millrace_video)
+  if(TARGET millrace_sound OR TARGET millrace_video OR TARGET millrace_pieces)
     list(APPEND CPACK_COMPONENTS_ALL media)
     set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_RECOMMENDS millrace-media)
     set(CPACK_DEBIAN_MEDIA_PACKAGE_NAME millrace-media)
-    set(CPACK_DEBIAN_MEDIA_DESCRIPTION "Sounds and films for millrace")
+    set(CPACK_DEBIAN_MEDIA_DESCRIPTION "Sounds, films and SentencePiece's tokens for millrace")
   endif()
   include(CPack)
 endif()

@@ -1,7 +1,9 @@
-# What reads sounds and films, each in a module of its own that is loaded when it is needed. Defines
-# millrace_sound_libraries and millrace_film_libraries, interface targets, where their libraries are found.
+# What reads sounds, films and SentencePiece's models, each in a module of its own that is loaded when it is needed.
+# Defines millrace_sound_libraries, millrace_film_libraries and millrace_piece_libraries, interface targets, where their
+# libraries are found.
 set(MILLRACE_AUDIO AUTO CACHE STRING "Sounds by libsndfile and libsamplerate: ON, OFF, or AUTO, where they are installed")
 set(MILLRACE_VIDEO AUTO CACHE STRING "Films by FFmpeg's libraries: ON, OFF, or AUTO, where they are installed")
+set(MILLRACE_SENTENCEPIECE AUTO CACHE STRING "SentencePiece's tokens: ON, OFF, or AUTO, where it is installed")
 
 # millrace_find_media(OPTION TARGET PACKAGES MODULE...): TARGET links the modules that pkg-config knows.
 function(millrace_find_media option target packages)
@@ -26,6 +28,7 @@ millrace_find_media(MILLRACE_AUDIO millrace_sound_libraries "libsndfile1-dev lib
 # FFmpeg 5.0 and newer.
 millrace_find_media(MILLRACE_VIDEO millrace_film_libraries "libavformat-dev libavcodec-dev libswscale-dev"
   "libavformat>=59" "libavcodec>=59" "libswscale>=6" "libavutil>=57")
+millrace_find_media(MILLRACE_SENTENCEPIECE millrace_piece_libraries "libsentencepiece-dev" "sentencepiece>=0.1.96")
 
 # millrace_media_module(TARGET SOURCE LIBRARIES): beside the programs, and installed beside millrace's libraries,
 # or into the Python package.

@@ -9,7 +9,7 @@
 
 namespace millrace::decode {
 
-enum class DType { kUInt8, kUInt16, kInt64, kFloat32, kBFloat16 };
+enum class DType { kUInt8, kUInt16, kInt64, kFloat32, kBFloat16, kFloat16 };
 
 /// Size of one value in bytes.
 std::size_t dtype_size(DType dtype);
@@ -32,5 +32,10 @@ std::uint16_t to_bfloat16(float value);
 inline float from_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 }
+
+/// float32 to float16's bits (IEEE 754's binary16): rounds to nearest even, as F16C does; what is
+/// 65520 or more becomes infinity, NaN stays NaN.
+std::uint16_t to_float16(float value);
+float from_float16(std::uint16_t bits);
 
 }  // namespace millrace::decode

@@ -2,7 +2,7 @@
 //
 // The only header that includes Eigen; without it the calls below do not compile (EigenView is
 // incomplete). A map's scalar is the array's own type, checked when the map is made:
-// Eigen::bfloat16, float, std::int64_t or std::uint8_t.
+// Eigen::bfloat16, Eigen::half, float, std::int64_t or std::uint8_t.
 //
 //   #include "decode/eigen.h"
 //   auto pixels = batch.field("image").tensor<Eigen::bfloat16, 4>();  // (N, H, W, C)
@@ -43,10 +43,12 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, std::int64_t>) return DType::kInt64;
   if constexpr (std::is_same_v<T, float>) return DType::kFloat32;
   if constexpr (std::is_same_v<T, Eigen::bfloat16>) return DType::kBFloat16;
+  if constexpr (std::is_same_v<T, Eigen::half>) return DType::kFloat16;
   static_assert(std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t> ||
                     std::is_same_v<T, std::int64_t> || std::is_same_v<T, float> ||
-                    std::is_same_v<T, Eigen::bfloat16>,
-                "arrays hold std::uint8_t, std::uint16_t, std::int64_t, float or Eigen::bfloat16");
+                    std::is_same_v<T, Eigen::bfloat16> || std::is_same_v<T, Eigen::half>,
+                "arrays hold std::uint8_t, std::uint16_t, std::int64_t, float, Eigen::bfloat16 or "
+                "Eigen::half");
 }
 
 /// Makes the maps. Throws: InvalidArgument, naming the array, if type or rank do not match.

@@ -199,8 +199,8 @@ void check_options(const ImageDecoderOptions& options, const TransformList& tran
   require(options.dtype != DType::kUInt16 || stored,
           "uint16 images have 1 channel, and are resized to the nearest, their levels unchanged");
   require(transforms.scale() == nullptr || options.dtype == DType::kFloat32 ||
-              options.dtype == DType::kBFloat16,
-          "only float32 and bfloat16 images can be normalised");
+              options.dtype == DType::kBFloat16 || options.dtype == DType::kFloat16,
+          "only float32, bfloat16 and float16 images can be normalised");
   require(options.interpolation != Interpolation::kRandom,
           "a random interpolation is a transform's");
   require(!options.padding || options.dtype == DType::kFloat32,

@@ -31,7 +31,7 @@ class Reader {
     if (array_.item_size == 4) {
       return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits(index))));
     }
-    return half(static_cast<unsigned>(bits(index)));
+    return static_cast<double>(from_float16(static_cast<std::uint16_t>(bits(index))));
   }
 
   std::int64_t integer(std::size_t index) const {
@@ -58,19 +58,6 @@ class Reader {
     const auto unused = static_cast<int>(64 - 8 * array_.item_size);
     // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): item_size is at least 1.
     return static_cast<std::int64_t>(bits(index) << unused) >> unused;
-  }
-
-  // IEEE binary16.
-  static double half(unsigned bits) {
-    const int exponent = static_cast<int>(bits >> 10 & 0x1F);
-    const double mantissa = bits & 0x3FF;
-    const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
-    if (exponent == 31) {
-      return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
-                           : std::numeric_limits<double>::quiet_NaN();
-    }
-    if (exponent == 0) return sign * std::ldexp(mantissa, -24);
-    return sign * std::ldexp(1024.0 + mantissa, exponent - 25);
   }
 
   const NpyArray& array_;
@@ -133,6 +120,13 @@ float float_of(double value) {
   return rounded;
 }
 
+std::uint16_t half_of(double value) {
+  const std::uint16_t half = to_float16(float_of(value));
+  if (std::isinf(from_float16(half)) && std::isfinite(value))
+    throw Error(ErrorCode::kCorrupt, fmt::format("npy: {} is beyond float16", value));
+  return half;
+}
+
 }  // namespace
 
 std::int64_t NpyArray::num_values() const {
@@ -182,6 +176,9 @@ void copy_npy(const NpyArray& array, const ArraySpec& spec, std::span<std::byte>
     case DType::kBFloat16:
       return write_all<std::uint16_t>(
           array, slot, [&](std::size_t i) { return to_bfloat16(float_of(reader.number(i))); });
+    case DType::kFloat16:
+      return write_all<std::uint16_t>(array, slot,
+                                      [&](std::size_t i) { return half_of(reader.number(i)); });
   }
 }
 

@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "decode/detail/byte_pairs.h"
 #include "decode/detail/text_pieces.h"
+#include "decode/detail/token_model.h"
 #include "decode/detail/unicode.h"
 #include "io/base/error.h"
 #include "io/base/hash.h"
@@ -187,59 +189,43 @@ std::string plain_message(const json::exception& error) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-std::string sha256_of(const io::Bytes& contents) {
-  Sha256 hash;
-  hash.update(contents.span());
-  return hash.hex();
-}
-
-}  // namespace
-
-struct Tokenizer::State {
-  State(const json& described, const io::Bytes& contents, std::string name)
-      : url(std::move(name)),
-        sha256(sha256_of(contents)),
-        model(make_model(described.at("model"))),
-        normalizer(detail::make_normalizer(part(described, "normalizer"))),
-        pre_tokenizer(detail::make_pre_tokenizer(part(described, "pre_tokenizer"))),
-        around(around_of(part(described, "post_processor"))) {
+/// Of Hugging Face's tokenizer.json.
+class JsonModel final : public detail::TokenModel {
+ public:
+  explicit JsonModel(const json& described)
+      : model_(make_model(described.at("model"))),
+        normalizer_(detail::make_normalizer(part(described, "normalizer"))),
+        pre_tokenizer_(detail::make_pre_tokenizer(part(described, "pre_tokenizer"))) {
+    Around around = around_of(part(described, "post_processor"));
+    before = std::move(around.before);
+    behind = std::move(around.behind);
     for (const auto& [piece, number] : described.at("model").at("vocab").items()) note(number);
     for (const json& token : part(described, "added_tokens")) add(token);
-    for (const auto* side : {&around.before, &around.behind})
+    for (const auto* side : {&before, &behind})
       for (const std::int64_t number : *side) vocabulary = std::max(vocabulary, number + 1);
-    if (num_added() > kMostAdded)
+    if (before.size() + behind.size() > kMostAdded)
       refuse_tokenizer(fmt::format("post_processor of more than {} tokens", kMostAdded));
   }
 
-  static json part(const json& described, const char* key) {
-    const auto found = described.find(key);
-    return found == described.end() ? json() : *found;
-  }
-  std::size_t num_added() const { return around.before.size() + around.behind.size(); }
-
-  /// Appends until there are `most` tokens.
-  void encode(std::string_view text, std::size_t most, std::vector<std::int64_t>& numbers) const {
+  void encode(std::string_view text, std::size_t most,
+              std::vector<std::int64_t>& numbers) const override {
     const auto on_token = [&](std::uint32_t number) { numbers.push_back(number); };
-    as_written.split(
+    as_written_.split(
         text,
         [&](std::string_view part) {
           if (numbers.size() >= most) return;
-          const std::string normal = normalizer(std::string(part));
-          as_normalized.split(
+          const std::string normal = normalizer_(std::string(part));
+          as_normalized_.split(
               normal, [&](std::string_view rest) { encode_words(rest, most, numbers); }, on_token);
         },
         on_token);
   }
 
-  std::string url, sha256;
-  std::int64_t vocabulary = 0;
-  detail::BytePairs model;
-  detail::Normalizer normalizer;
-  detail::PreTokenizer pre_tokenizer;
-  Around around;
-  AddedTokens as_written, as_normalized;
-
  private:
+  static json part(const json& described, const char* key) {
+    const auto found = described.find(key);
+    return found == described.end() ? json() : *found;
+  }
   void note(const json& number) {
     vocabulary = std::max(vocabulary, std::int64_t{token_number(number)} + 1);
   }
@@ -251,29 +237,59 @@ struct Tokenizer::State {
     const AddedTokens::Token added = {.number = token_number(token.at("id")),
                                       .takes_spaces_before = is_true(token, "lstrip"),
                                       .takes_spaces_behind = is_true(token, "rstrip")};
-    const auto known = model.number_of(text);
+    const auto known = model_.number_of(text);
     if (known && *known != added.number)
       throw Error(ErrorCode::kCorrupt, "two numbers of the token \"" + printable(text) + '"');
     if (is_true(token, "normalized"))
-      as_normalized.add(normalizer(text), added);
+      as_normalized_.add(normalizer_(text), added);
     else
-      as_written.add(text, added);
+      as_written_.add(text, added);
   }
   void encode_words(std::string_view text, std::size_t most,
                     std::vector<std::int64_t>& numbers) const {
-    for (const std::string& word : pre_tokenizer({std::string(text)})) {
+    for (const std::string& word : pre_tokenizer_({std::string(text)})) {
       if (numbers.size() >= most) return;
-      model.encode(word, numbers);
+      model_.encode(word, numbers);
     }
   }
+
+  detail::BytePairs model_;
+  detail::Normalizer normalizer_;
+  detail::PreTokenizer pre_tokenizer_;
+  AddedTokens as_written_, as_normalized_;
 };
 
-Tokenizer::Tokenizer(const io::Bytes& contents, std::string url) try {
-  const auto described =
-      parse_json<json>(contents.text(), "tokenizer", {.bytes = kMostTokenizerBytes});
-  state_ = std::make_unique<const State>(described, contents, url);
+std::unique_ptr<const detail::TokenModel> json_model(const io::Bytes& contents) try {
+  return std::make_unique<JsonModel>(
+      parse_json<json>(contents.text(), "tokenizer", {.bytes = kMostTokenizerBytes}));
 } catch (const json::exception& error) {
-  throw Error(ErrorCode::kCorrupt, "not a tokenizer: " + plain_message(error), {.url = url});
+  throw Error(ErrorCode::kCorrupt, "not a tokenizer: " + plain_message(error));
+}
+
+std::unique_ptr<const detail::TokenModel> model_of(const io::Bytes& contents,
+                                                   const std::string& url) {
+  return io::printable_url(url).ends_with(".model") ? detail::sentence_piece_model(contents)
+                                                    : json_model(contents);
+}
+
+std::string sha256_of(const io::Bytes& contents) {
+  Sha256 hash;
+  hash.update(contents.span());
+  return hash.hex();
+}
+
+}  // namespace
+
+struct Tokenizer::State {
+  State(const io::Bytes& contents, std::string name)
+      : url(std::move(name)), sha256(sha256_of(contents)), model(model_of(contents, url)) {}
+
+  std::string url, sha256;
+  std::unique_ptr<const detail::TokenModel> model;
+};
+
+Tokenizer::Tokenizer(const io::Bytes& contents, std::string url) try
+    : state_(std::make_unique<const State>(contents, url)) {
 } catch (Error& error) {
   error.annotate({.url = url});
   throw;
@@ -281,22 +297,28 @@ Tokenizer::Tokenizer(const io::Bytes& contents, std::string url) try {
 
 Tokenizer::~Tokenizer() = default;
 
-std::vector<std::int64_t> Tokenizer::encode(std::string_view text, std::size_t most) const {
+std::vector<std::int64_t> Tokenizer::encode(std::string_view text, std::size_t most,
+                                            const TokenMarks& marks) const {
   const std::size_t good = utf8_prefix(text);
   if (good < text.size())
     throw Error(ErrorCode::kCorrupt, "text that is not UTF-8", {.offset = good});
-  const auto& [before, behind] = state_->around;
-  const std::size_t room = most - std::min(most, state_->num_added());
+  const std::size_t room = most - std::min(most, num_added(marks));
   std::vector<std::int64_t> numbers;
-  state_->encode(text, room, numbers);
+  state_->model->encode(text, room, numbers);
   if (numbers.size() > room) numbers.resize(room);
+  const auto& [before, behind] = std::tie(state_->model->before, state_->model->behind);
   numbers.insert(numbers.begin(), before.begin(), before.end());
+  if (marks.begin) numbers.insert(numbers.begin(), *marks.begin);
   numbers.insert(numbers.end(), behind.begin(), behind.end());
+  if (marks.end) numbers.push_back(*marks.end);
   return numbers;
 }
 
-std::size_t Tokenizer::num_added() const { return state_->num_added(); }
-std::int64_t Tokenizer::vocabulary() const { return state_->vocabulary; }
+std::size_t Tokenizer::num_added(const TokenMarks& marks) const {
+  return state_->model->before.size() + state_->model->behind.size() +
+         (marks.begin ? std::size_t{1} : 0) + (marks.end ? std::size_t{1} : 0);
+}
+std::int64_t Tokenizer::vocabulary() const { return state_->model->vocabulary; }
 const std::string& Tokenizer::url() const { return state_->url; }
 const std::string& Tokenizer::sha256() const { return state_->sha256; }
 

@@ -61,7 +61,8 @@ void write_value(DType dtype, float value, std::byte* to) {
   const auto whole = static_cast<std::int64_t>(255.0F * value);
   const auto byte = static_cast<std::uint8_t>(whole);
   const auto wide = static_cast<std::uint16_t>(whole);
-  const std::uint16_t half = decode::to_bfloat16(value);
+  const std::uint16_t half =
+      dtype == DType::kFloat16 ? decode::to_float16(value) : decode::to_bfloat16(value);
   switch (dtype) {
     case DType::kUInt8:
       std::memcpy(to, &byte, sizeof byte);
@@ -76,6 +77,7 @@ void write_value(DType dtype, float value, std::byte* to) {
       std::memcpy(to, &value, sizeof value);
       return;
     case DType::kBFloat16:
+    case DType::kFloat16:
       std::memcpy(to, &half, sizeof half);
       return;
   }

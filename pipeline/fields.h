@@ -148,6 +148,8 @@ struct TextField {
   std::function<std::vector<std::int64_t>(std::string_view text)> tokenize = {};
   /// Likewise, by a file. What it adds behind a text stays where the text is cut.
   std::shared_ptr<const decode::Tokenizer> tokenizer = {};
+  /// Around a text's tokens, and outside of what the file adds. Requires: tokenizer.
+  decode::TokenMarks marks = {};
   /// The text of a sample without the member; nullopt: that is a fault.
   std::optional<std::string> missing = {};
 };

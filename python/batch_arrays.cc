@@ -30,6 +30,7 @@ nb::dlpack::dtype dlpack_type(DType dtype, bool bits) {
     case DType::kInt64:
       return of(Code::Int);
     case DType::kFloat32:
+    case DType::kFloat16:
       return of(Code::Float);
     case DType::kBFloat16:
       return of(bits ? Code::UInt : Code::Bfloat);

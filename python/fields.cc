@@ -25,13 +25,15 @@ using decode::Interpolation;
 using decode::Layout;
 using namespace pipeline;
 
-constexpr std::array<Word<DType>, 7> kDTypes = {{{"float32", DType::kFloat32},
+constexpr std::array<Word<DType>, 9> kDTypes = {{{"float32", DType::kFloat32},
                                                  {"bfloat16", DType::kBFloat16},
+                                                 {"float16", DType::kFloat16},
                                                  {"uint8", DType::kUInt8},
                                                  {"uint16", DType::kUInt16},
                                                  {"int64", DType::kInt64},
                                                  {"fp32", DType::kFloat32},
-                                                 {"bf16", DType::kBFloat16}}};
+                                                 {"bf16", DType::kBFloat16},
+                                                 {"fp16", DType::kFloat16}}};
 constexpr std::array<Word<Layout>, 2> kLayouts = {{{"HWC", Layout::kHWC}, {"CHW", Layout::kCHW}}};
 constexpr std::array<Word<Interpolation>, 4> kInterpolations = {
     {{"bilinear", Interpolation::kBilinear},
@@ -218,8 +220,16 @@ auto tokenizer_of_text() {
       [](TextField& of, const File& file) {
         of.tokenizer = file ? decode::read_tokenizer(io::UrlOpener(), *file) : nullptr;
       },
-      "Hugging Face's tokenizer.json, of byte pair encoding: values are its tokens' numbers, "
-      "int64, not bytes.");
+      "Hugging Face's tokenizer.json, of byte pair encoding, or a *.model of SentencePiece: values "
+      "are its tokens' numbers, int64, not bytes.");
+}
+
+auto text_mark(const char* name, std::optional<std::int64_t> decode::TokenMarks::*mark,
+               const char* doc) {
+  using Mark = std::optional<std::int64_t>;
+  return member_as<Mark>(
+      name, [=](const TextField& of) { return of.marks.*mark; },
+      [=](TextField& of, Mark value) { of.marks.*mark = value; }, doc);
 }
 
 void bind_texts(nb::module_& module) {
@@ -237,7 +247,12 @@ void bind_texts(nb::module_& module) {
       member("padding", &TextField::padding, "What is behind the text; of bytes 0 to 255."),
       member("missing", &TextField::missing,
              "The text of a sample without the member; None: that is a fault."),
-      tokenizer_of_text());
+      tokenizer_of_text(),
+      text_mark("begin", &decode::TokenMarks::begin,
+                "A token before each text's, besides those that the tokenizer adds; it counts in "
+                "length."),
+      text_mark("end", &decode::TokenMarks::end,
+                "Likewise behind them: what is cut ends with it. SentencePiece's files add none."));
   bind_struct<RawField, 1>(
       module, "Raw",
       "A member's bytes as they are: a list of bytes, or of str with text=True. A masked slot has "

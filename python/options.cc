@@ -53,8 +53,9 @@ using FieldValue = std::variant<pipeline::ImageField, pipeline::PairedImagesFiel
                                 pipeline::ArrayField, pipeline::RawField>;
 using FieldValues = std::vector<std::pair<std::vector<std::string>, FieldValue>>;
 
-constexpr std::array<Word<decode::DType>, 5> kArrayTypes = {{{"float32", decode::DType::kFloat32},
+constexpr std::array<Word<decode::DType>, 6> kArrayTypes = {{{"float32", decode::DType::kFloat32},
                                                              {"bfloat16", decode::DType::kBFloat16},
+                                                             {"float16", decode::DType::kFloat16},
                                                              {"uint8", decode::DType::kUInt8},
                                                              {"uint16", decode::DType::kUInt16},
                                                              {"int64", decode::DType::kInt64}}};

@@ -7,7 +7,7 @@
 #   tools/bootstrap.sh --accelerators  that of the build, and XLA's C interface with a plugin for the CPU
 #   tools/bootstrap.sh --wheel    that of the build, and what tools/wheel.sh and its test need besides
 #   tools/bootstrap.sh --arrow    that of the build, and Apache Arrow, for Parquet and Hugging Face's sets
-#   tools/bootstrap.sh --media    that of the build, and what reads sounds and films: libsndfile, libsamplerate, FFmpeg
+#   tools/bootstrap.sh --media    that of the build, and what reads sounds, films and SentencePiece's models: libsndfile, FFmpeg, ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,14 +20,14 @@ build=(
   python3-dev python3-venv
   dataset-fashion-mnist
 )
-media=(libsndfile1-dev libsamplerate0-dev libavformat-dev libavcodec-dev libswscale-dev)
+media=(libsndfile1-dev libsamplerate0-dev libavformat-dev libavcodec-dev libswscale-dev libsentencepiece-dev)
 tests=(
   libgtest-dev libgmock-dev nginx-light ca-certificates
   python3-numpy python3-pil python3-torch python3-torchvision libopenblas0-serial
   python3-sphinx python3-myst-parser mandoc zsh fish
 )
 ci=(slurmctld slurmd slurm-client munge libsimgrid-dev mmdebstrap git openssh-server openssh-client iproute2 procps)
-wheel=(dpkg-dev unzip libsndfile1-dev libsamplerate0-dev libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
+wheel=(dpkg-dev unzip libsndfile1-dev libsamplerate0-dev libsentencepiece-dev libnghttp2-dev libbz2-dev liblzma-dev libzstd-dev mmdebstrap nginx-light openssl)
 
 wanted=("${build[@]}")
 [[ ${1:-} == --tests || ${1:-} == --ci ]] && wanted+=("${tests[@]}" "${media[@]}")

@@ -88,6 +88,7 @@ rm -rf "$work/plain" && mkdir "$work/plain"
   --config-settings=cmake.define.CMAKE_PREFIX_PATH="$prefix" \
   --config-settings=cmake.define.MILLRACE_PYTHON_PROGRAM=ON \
   --config-settings=cmake.define.MILLRACE_AUDIO=ON --config-settings=cmake.define.MILLRACE_VIDEO=OFF \
+  --config-settings=cmake.define.MILLRACE_SENTENCEPIECE=ON \
   --config-settings='build.targets=millrace_python_package;millrace'
 
 rm -rf "$work/repaired" "$work/unpacked"

@@ -97,7 +97,10 @@ std::optional<hlo::Tensor> metric_sums(Metric metric, const HeadTensors& of, con
 
 hlo::LossArguments arguments_of(const Head& head, const HeadTensors& tensors,
                                 const hlo::ScoreArguments& of) {
-  hlo::LossArguments arguments{tensors.output, tensors.target};
+  hlo::LossArguments arguments{.prediction = tensors.output,
+                               .target = tensors.target,
+                               .valid = of.valid,
+                               .training = of.gradients};
   if (!head.mixes || !of.gradients) return arguments;
   arguments.other = of.targets.at(pipeline::other_label_field(head.target));
   arguments.share = of.targets.at(pipeline::label_share_field(head.target));

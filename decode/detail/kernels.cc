@@ -308,6 +308,38 @@ void scale_to_bfloat16(const std::uint8_t* in, std::size_t count, const ScalePat
   });
 }
 
+/// As to_float16(), of what is no NaN: by F16C, or in integers.
+template <class D>
+HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, D>> half_precision(D d, hn::Vec<D> value) {
+  const hn::Rebind<std::uint16_t, D> d16;
+#if HWY_TARGET <= HWY_AVX2
+  const hn::Rebind<hwy::float16_t, D> half;
+  (void)d;
+  return hn::BitCast(d16, hn::DemoteTo(half, value));
+#else
+  const hn::Rebind<std::int32_t, D> d32;
+  const auto bits = hn::BitCast(d32, value);
+  const auto magnitude = hn::And(bits, hn::Set(d32, 0x7FFFFFFF));
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d32, 1));
+  const auto up = hn::Add(hn::Add(magnitude, hn::Set(d32, 0xFFF - (112 << 23))), odd);
+  const auto tiny = hn::Sub(hn::BitCast(d32, hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5F))),
+                            hn::Set(d32, 126 << 23));
+  auto half =
+      hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, 113 << 23)), tiny, hn::ShiftRight<13>(up));
+  half = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, 143 << 23)), half, hn::Set(d32, 0x7C00));
+  const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 0x8000));
+  return hn::DemoteTo(d16, hn::Or(half, sign));
+#endif
+}
+
+void scale_to_float16(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
+                      std::uint16_t* out) {
+  scale_row(in, count, pattern, [out](auto d, std::size_t i, auto value) HWY_ATTR {
+    const hn::Rebind<std::uint16_t, decltype(d)> d16;
+    hn::StoreU(half_precision(d, value), d16, out + i);
+  });
+}
+
 void split_channels(const std::uint8_t* in, std::size_t width, std::size_t channels,
                     std::uint8_t* out) {
   for (std::size_t x = channels == 3 ? split_rgb(in, width, out) : 0; x < width; ++x) {
@@ -329,6 +361,7 @@ HWY_EXPORT(band_to_rows);
 HWY_EXPORT(mirror_row);
 HWY_EXPORT(scale_to_float);
 HWY_EXPORT(scale_to_bfloat16);
+HWY_EXPORT(scale_to_float16);
 HWY_EXPORT(split_channels);
 
 void blend_rows(const std::uint8_t* rows, std::size_t stride, const std::int16_t* weights, int taps,
@@ -367,6 +400,11 @@ void scale_to_float(const std::uint8_t* in, std::size_t count, const ScalePatter
 void scale_to_bfloat16(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
                        std::uint16_t* out) {
   HWY_DYNAMIC_DISPATCH(scale_to_bfloat16)(in, count, pattern, out);
+}
+
+void scale_to_float16(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
+                      std::uint16_t* out) {
+  HWY_DYNAMIC_DISPATCH(scale_to_float16)(in, count, pattern, out);
 }
 
 void split_channels(const std::uint8_t* in, std::size_t width, std::size_t channels,

@@ -50,6 +50,9 @@ void scale_to_float(const std::uint8_t* in, std::size_t count, const ScalePatter
 /// Rounds to nearest even. Requires: no scale or bias is infinite or NaN.
 void scale_to_bfloat16(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
                        std::uint16_t* out);
+/// Likewise.
+void scale_to_float16(const std::uint8_t* in, std::size_t count, const ScalePattern& pattern,
+                      std::uint16_t* out);
 
 /// (W, C) to (C, W).
 void split_channels(const std::uint8_t* in, std::size_t width, std::size_t channels,

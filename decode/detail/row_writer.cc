@@ -39,6 +39,8 @@ void RowWriter::write_values(const std::uint8_t* in, std::size_t count, const Sc
       return scale_to_float(in, count, pattern, reinterpret_cast<float*>(out));
     case DType::kBFloat16:
       return scale_to_bfloat16(in, count, pattern, reinterpret_cast<std::uint16_t*>(out));
+    case DType::kFloat16:
+      return scale_to_float16(in, count, pattern, reinterpret_cast<std::uint16_t*>(out));
     case DType::kUInt16:
       std::copy_n(in, count, reinterpret_cast<std::uint16_t*>(out));
       return;

@@ -27,6 +27,8 @@ PJRT_Buffer_Type type_of(decode::DType dtype) {
       return PJRT_Buffer_Type_F32;
     case decode::DType::kBFloat16:
       return PJRT_Buffer_Type_BF16;
+    case decode::DType::kFloat16:
+      return PJRT_Buffer_Type_F16;
   }
   return PJRT_Buffer_Type_INVALID;
 }

@@ -55,10 +55,18 @@ void for_each_run(const decode::ArraySpec& picture, decode::Layout layout, const
 }
 
 float value_of(float value) { return value; }
-float value_of(std::uint16_t bits) { return decode::from_bfloat16(bits); }
+struct BFloat16 {
+  std::uint16_t bits;
+};
+struct Float16 {
+  std::uint16_t bits;
+};
+float value_of(BFloat16 value) { return decode::from_bfloat16(value.bits); }
+float value_of(Float16 value) { return decode::from_float16(value.bits); }
 float value_of(std::uint8_t level) { return static_cast<float>(level); }
 void put(float value, float& to) { to = value; }
-void put(float value, std::uint16_t& to) { to = decode::to_bfloat16(value); }
+void put(float value, BFloat16& to) { to.bits = decode::to_bfloat16(value); }
+void put(float value, Float16& to) { to.bits = decode::to_float16(value); }
 void put(float value, std::uint8_t& to) { to = static_cast<std::uint8_t>(std::lround(value)); }
 
 template <typename T>
@@ -72,7 +80,8 @@ void blend(std::span<std::byte> own, std::span<const std::byte> other, float sha
 void blend_pictures(std::span<std::byte> own, std::span<const std::byte> other, float share,
                     decode::DType dtype) {
   if (dtype == decode::DType::kFloat32) return blend<float>(own, other, share);
-  if (dtype == decode::DType::kBFloat16) return blend<std::uint16_t>(own, other, share);
+  if (dtype == decode::DType::kBFloat16) return blend<BFloat16>(own, other, share);
+  if (dtype == decode::DType::kFloat16) return blend<Float16>(own, other, share);
   blend<std::uint8_t>(own, other, share);
 }
 
@@ -96,8 +105,9 @@ BatchMixer::BatchMixer(const PipelineOptions& options, const FieldDecoders& deco
   const decode::DType dtype = picture_.dtype;
   require(picture_.shape.size() == 3 &&
               (dtype == decode::DType::kFloat32 || dtype == decode::DType::kBFloat16 ||
-               dtype == decode::DType::kUInt8),
-          "MixUp and CutMix: field " + image + " is not a picture of float32, bfloat16 or uint8");
+               dtype == decode::DType::kFloat16 || dtype == decode::DType::kUInt8),
+          "MixUp and CutMix: field " + image +
+              " is not a picture of float32, bfloat16, float16 or uint8");
   const decode::ArraySpec& target = spec_of(label, decoders);
   require(target.dtype == decode::DType::kInt64 && target.num_values() == 1,
           "MixUp and CutMix: field " + label + " is not a label for each sample");

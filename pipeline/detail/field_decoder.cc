@@ -41,12 +41,16 @@ void fill_with(double value, decode::DType dtype, std::span<std::byte> slot) {
       return fill(static_cast<float>(value));
     case decode::DType::kBFloat16:
       return fill(decode::to_bfloat16(static_cast<float>(value)));
+    case decode::DType::kFloat16:
+      return fill(decode::to_float16(static_cast<float>(value)));
   }
 }
 
 /// Throws: InvalidArgument for a value that an array of `dtype` cannot hold.
 void check_missing(std::optional<double> value, decode::DType dtype, const std::string& name) {
-  if (!value || dtype == decode::DType::kFloat32 || dtype == decode::DType::kBFloat16) return;
+  if (!value || dtype == decode::DType::kFloat32 || dtype == decode::DType::kBFloat16 ||
+      dtype == decode::DType::kFloat16)
+    return;
   constexpr double kMostExact = 9007199254740992.0;  // 2^53
   const double most = dtype == decode::DType::kUInt8    ? 255.0
                       : dtype == decode::DType::kUInt16 ? 65535.0

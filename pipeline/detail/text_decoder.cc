@@ -27,7 +27,10 @@ std::vector<FieldDecoder::Output> text_outputs(const TextField& field) {
           fmt::format("field {}: length must be from 1 to {}", field.name, kMost));
   require(!field.tokenize || !field.tokenizer,
           fmt::format("field {}: tokens are of a function or of a tokenizer", field.name));
-  require(!field.tokenizer || static_cast<std::size_t>(field.length) > field.tokenizer->num_added(),
+  require(field.tokenizer || !(field.marks.begin || field.marks.end),
+          fmt::format("field {}: tokens to begin and end with are for a tokenizer", field.name));
+  require(!field.tokenizer ||
+              static_cast<std::size_t>(field.length) > field.tokenizer->num_added(field.marks),
           fmt::format("field {}: length {} has no room for a token of a text", field.name,
                       field.length));
   const bool has_tokens = field.tokenize || field.tokenizer;
@@ -81,7 +84,7 @@ class TextDecoder final : public FieldDecoder {
   std::size_t write_values(std::string_view text, std::span<std::byte> slot) const {
     const auto length = static_cast<std::size_t>(field_.length);
     if (field_.tokenizer)
-      return fill_values<std::int64_t>(slot, field_.tokenizer->encode(text, length),
+      return fill_values<std::int64_t>(slot, field_.tokenizer->encode(text, length, field_.marks),
                                        field_.padding);
     if (field_.tokenize)
       return fill_values<std::int64_t>(slot, field_.tokenize(text), field_.padding);

@@ -222,7 +222,7 @@ class Contrast(Component):
 class ClipTask(Component):
     """Embeddings of pictures and their captions, alike for a pair."""
 
-    def __init__(self, features: int = 128, temperature: float = 0.07, learned: bool = True, text_field: str = 'txt', text_key: str = '', text_length: int = 64, text_width: int = 256, text_depth: int = 4, text_heads: int = 4, text_mask: bool = True, tokenizer: str = '') -> None: ...
+    def __init__(self, features: int = 128, temperature: float = 0.07, learned: bool = True, text_field: str = 'txt', text_key: str = '', text_length: int = 64, text_width: int = 256, text_depth: int = 4, text_heads: int = 4, text_mask: bool = True, text_pool: Literal['class', 'end'] = 'class', text_causal: bool = False, tokenizer: str = '', text_begin: int | None = None, text_end: int | None = None) -> None: ...
 
 class CrossEntropy(Component):
     """Cross-entropy of the softmax; a class per sample."""

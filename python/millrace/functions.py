@@ -9,7 +9,7 @@ from typing import Any, Literal
 from millrace._signatures import named
 from millrace.errors import InvalidArgumentError
 
-DType = Literal["float32", "bfloat16", "uint8", "uint16", "int64"]
+DType = Literal["float32", "bfloat16", "float16", "uint8", "uint16", "int64"]
 
 
 class Function:

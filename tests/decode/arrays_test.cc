@@ -1,10 +1,14 @@
 // npy, npz, gzip, number lists, and default decoding.
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 #include <zlib.h>
 
+#include <Eigen/Core>
+#include <bit>
 #include <cmath>
 
 #include "decode/default_decoding.h"
+#include "decode/detail/kernels.h"
 #include "decode/encode.h"
 #include "decode/gunzip.h"
 #include "decode/npy.h"
@@ -56,6 +60,68 @@ TEST(Npy, ReadsTypesOrdersAndShapes) {
                    std::string_view("\xc0\x08\0\0\0\0\0\0", 8), {}),
             (F{-3}));
   EXPECT_EQ(floats("{'descr': '|b1', 'fortran_order': False, 'shape': (0, 7)}", "", {0, 7}), F{});
+}
+
+TEST(Npy, RoundsToFloat16AndRefusesWhatIsBeyondIt) {
+  const auto half = [](std::string_view data) {
+    std::uint16_t value = 0;
+    decode::copy_npy(decode::parse_npy(bytes(
+                         npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", data))),
+                     {DType::kFloat16, {1}}, std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  };
+  EXPECT_EQ(half(std::string_view("\x00\x10\x80\x3f", 4)), 0x3C00);  // 1 + 2^-11: to even
+  EXPECT_EQ(half(std::string_view("\x00\x30\x80\x3f", 4)), 0x3C02);
+  EXPECT_EQ(half(std::string_view("\x00\x00\x80\x7f", 4)), 0x7C00);
+  EXPECT_THROW(half(std::string_view("\x00\x00\x80\x47", 4)), Error);  // 65536
+}
+
+TEST(Float16, IsRoundedAsEigenDoes) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float value = decode::from_float16(half);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(decode::from_float16(decode::to_float16(value))));
+      continue;
+    }
+    ASSERT_EQ(decode::to_float16(value), half);
+    ASSERT_EQ(value, static_cast<float>(Eigen::numext::bit_cast<Eigen::half>(half)));
+  }
+  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32U; bits += 1021) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(decode::to_float16(value), Eigen::numext::bit_cast<std::uint16_t>(Eigen::half(value)))
+        << value;
+  }
+}
+
+// Each vector width that this machine has, those without F16C included.
+TEST(Float16, RowsAreTheSameOnEveryProcessor) {
+  constexpr std::size_t kValues = 1000;
+  std::vector<std::uint8_t> levels(kValues);
+  for (std::size_t i = 0; i < kValues; ++i) levels[i] = static_cast<std::uint8_t>(i * 7);
+  const std::int64_t all = hwy::SupportedTargets();
+  for (const std::int64_t target :
+       std::vector<std::int64_t>{HWY_STATIC_TARGET, HWY_AVX2, HWY_AVX3}) {
+    if ((all & target) == 0) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    for (int exponent = -40; exponent <= 20; ++exponent) {
+      decode::detail::ScalePattern pattern;
+      for (std::size_t i = 0; i < decode::detail::ScalePattern::kSize; ++i) {
+        pattern.scale[i] = std::ldexp(1.7F / 255, exponent);
+        pattern.bias[i] = std::ldexp(-0.6F, exponent);
+      }
+      std::vector<float> floats(kValues);
+      std::vector<std::uint16_t> halves(kValues);
+      decode::detail::scale_to_float(levels.data(), kValues, pattern, floats.data());
+      decode::detail::scale_to_float16(levels.data(), kValues, pattern, halves.data());
+      for (std::size_t i = 0; i < kValues; ++i)
+        ASSERT_EQ(halves[i], decode::to_float16(floats[i])) << floats[i] << " by " << target;
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 TEST(Npy, KeepsIntegersWhole) {

@@ -204,11 +204,14 @@ TEST(ImageDecoder, WritesEveryDTypeAndLayout) {
     const ImageDecoder floats(options);
     options.dtype = DType::kBFloat16;
     const ImageDecoder halves(options);
+    options.dtype = DType::kFloat16;
+    const ImageDecoder float16s(options);
     options.dtype = DType::kUInt8;
     options.transforms.pop_back();
     const ImageDecoder bytes(options);
     const auto as_floats = decoded<float>(floats, file);
     const auto as_halves = decoded<std::uint16_t>(halves, file);
+    const auto as_float16s = decoded<std::uint16_t>(float16s, file);
     const auto as_bytes = decoded(bytes, file);
     for (std::size_t i = 0; i < as_bytes.size(); ++i) {
       const std::size_t c = layout == Layout::kHWC ? i % 3 : i / (13 * 47);
@@ -219,6 +222,7 @@ TEST(ImageDecoder, WritesEveryDTypeAndLayout) {
                           static_cast<double>(normalize.std[c]);
       ASSERT_NEAR(as_floats[i], want, 1e-6);
       ASSERT_EQ(as_halves[i], decode::to_bfloat16(as_floats[i]));
+      ASSERT_EQ(as_float16s[i], decode::to_float16(as_floats[i]));
     }
   }
 }

@@ -160,5 +160,111 @@ TEST(Tokenizer, MakesWhatHuggingFacesDoes) {
   }
 }
 
+/// A model of each kind, trained by Python's sentencepiece.
+class SentencePiece : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string python = testing::oracle_python("sentencepiece");
+    if (python.empty()) GTEST_SKIP() << "no Python that has sentencepiece";
+    static const auto trained = testing::run_process(
+        {python, "tests/decode/sentence_piece_oracle.py", folder().path().string()});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+  }
+  static const testing::TempDir& folder() {
+    static const testing::TempDir dir;
+    return dir;
+  }
+  static std::string file(const std::string& name) { return testing::read_file(folder() / name); }
+};
+
+std::string refusal_of_pieces(const std::string& contents) try {
+  static_cast<void>(Tokenizer(io::Bytes::copy_of(contents), "some/spiece.model"));
+  return "accepted";
+} catch (const Error& error) {
+  return error.what();
+}
+
+/// A field of counted bytes of a protocol buffer, shorter than 2^14.
+std::string proto_bytes(int number, const std::string& bytes) {
+  std::string field(1, static_cast<char>(number << 3 | 2));
+  field += static_cast<char>((bytes.size() & 127) | 128);
+  field += static_cast<char>(bytes.size() >> 7);
+  return field + bytes;
+}
+
+std::string piece(const std::string& text, int type = 1) {
+  return proto_bytes(1, proto_bytes(1, text) + '\x18' + static_cast<char>(type));
+}
+
+/// Of a double array's units, and the replacements behind it.
+std::string with_rules(const std::vector<std::uint32_t>& units, const std::string& replacements) {
+  std::string rules;
+  const auto put = [&](std::uint32_t number) {
+    for (int byte = 0; byte < 4; ++byte) rules += static_cast<char>(number >> 8 * byte);
+  };
+  put(static_cast<std::uint32_t>(units.size() * 4));
+  for (const std::uint32_t unit : units) put(unit);
+  return piece("<unk>", 2) + piece("a") + proto_bytes(3, proto_bytes(2, rules + replacements));
+}
+
+TEST_F(SentencePiece, MakesWhatItsOwnPythonDoes) {
+  for (const std::string kind : {"unigram", "t5", "llama", "bpe", "folded", "char", "word"}) {
+    const Tokenizer tokenizer(io::Bytes::copy_of(file(kind + ".model")), kind + ".model");
+    const json expected = json::parse(file(kind + ".expected"));
+    ASSERT_GT(expected.at("texts").size(), 600U);
+    EXPECT_EQ(tokenizer.vocabulary(), expected["pieces"]) << kind;
+    for (std::size_t i = 0; i < expected.at("texts").size(); ++i) {
+      const auto text = expected["texts"][i].get<std::string>();
+      auto ids = expected["ids"][i].get<Numbers>();
+      EXPECT_EQ(tokenizer.encode(text), ids) << kind << ": " << text;
+      ids.resize(std::min<std::size_t>(ids.size(), 6));
+      ids.insert(ids.begin(), 1);
+      ids.push_back(2);
+      EXPECT_EQ(tokenizer.encode(text, 8, {.begin = 1, .end = 2}), ids) << kind << ": " << text;
+    }
+  }
+}
+
+TEST_F(SentencePiece, RefusesDamagedModelsAndHostileTexts) {
+  const std::string model = file("unigram.model");
+  for (std::size_t size = 0; size < model.size(); size += size < 2'000 ? 1 : 997)
+    EXPECT_THAT(refusal_of_pieces(model.substr(0, size)),
+                HasSubstr("Corrupt: not a SentencePiece model: "))
+        << size;
+  const Tokenizer tokenizer(io::Bytes::copy_of(model), "spiece.model");
+  EXPECT_EQ(tokenizer.num_added(), 0U);
+  for (const std::string text : {"a\xff", "\xed\xa0\x80", "\xc3"})
+    EXPECT_THROW(tokenizer.encode(text), Error) << text;
+  EXPECT_GT(tokenizer.encode(std::string(1 << 20, 'a')).size(), 1000U);
+  EXPECT_THROW(tokenizer.encode(std::string((1 << 20) + 1, 'a')), Error);
+}
+
+TEST(SentencePieceModel, RefusesModelsThatItsLibraryWouldTake) {
+  const std::string where = "(url some/spiece.model)";
+  for (const auto& [contents, words] : std::vector<std::pair<std::string, const char*>>{
+           {"", "it has no pieces"},
+           {"{\"model\": {}}", "not a SentencePiece model"},
+           {piece("<unk>", 2) + piece(std::string(2000, 'a')), "more than 1024 bytes"},
+           {proto_bytes(1, proto_bytes(1, "a") + std::string("\x15\0\0\xc0\x7f", 5)),
+            "score is no number"},
+           {with_rules({1U << 20}, std::string("a\0", 2)), "lead out of them"},
+           {with_rules({1U << 10, 2}, std::string("a\0", 2)), "lead out of them"},
+           {with_rules({1}, "a"), "rules are damaged"}})
+    EXPECT_THAT(refusal_of_pieces(contents), ::testing::AllOf(HasSubstr(words), HasSubstr(where)));
+  std::string nested = piece("<unk>", 2);
+  for (std::size_t length = 1; length <= 65; ++length) nested += piece(std::string(length, 'a'), 4);
+  EXPECT_THAT(refusal_of_pieces(nested), HasSubstr("user-defined symbols begin alike"));
+}
+
+/// A rule that is its own next one: 'a', 'aa', 'aaa', ... are all rules.
+TEST(SentencePieceModel, RefusesRulesWithoutEnd) {
+  std::vector<std::uint32_t> units(256, 0xFEU);
+  units[0] = 0;  // the root's place is 0
+  units['a'] =
+      1U << 8U | 'a' | static_cast<std::uint32_t>('a') << 10U;  // back to 0, and a rule ends
+  EXPECT_THAT(refusal_of_pieces(with_rules(units, std::string("b\0", 2))),
+              HasSubstr("rules begin alike"));
+}
+
 }  // namespace tokenizer_test
 }  // namespace millrace

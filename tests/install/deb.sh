@@ -18,11 +18,14 @@ for file in ./usr/bin/millrace ./usr/share/doc/millrace/LICENSE ./usr/share/mill
   grep -q " $file" "$work/files" || fail "no $file in $deb"
 done
 [[ $(dpkg-deb -f "$deb" Depends) == *libcurl* ]] || fail "the package does not depend on libcurl"
-# What reads sounds and films, where this build has it, is a package that the first recommends.
+# What reads sounds, films and SentencePiece's models, where this build has it, is a package that the first recommends.
 if [[ -e $build/bin/libmillrace_sound.so ]]; then
   media=$(ls "$work"/millrace-media_*.deb)
   grep -q ' ./usr/lib/.*libmillrace_sound\.so' <<<"$(dpkg-deb -c "$media")" || fail "no module for sounds in $media"
   [[ $(dpkg-deb -f "$media" Depends) == *libsndfile* ]] || fail "$media does not depend on libsndfile"
+  if [[ -e $build/bin/libmillrace_pieces.so ]]; then
+    [[ $(dpkg-deb -f "$media" Depends) == *libsentencepiece0* ]] || fail "$media does not depend on libsentencepiece0"
+  fi
   [[ $(dpkg-deb -f "$deb" Recommends) == millrace-media ]] || fail "$deb does not recommend millrace-media"
   [[ $(dpkg-deb -f "$deb" Depends) != *libsndfile* ]] || fail "$deb depends on libsndfile"
 fi

@@ -330,6 +330,25 @@ def test_bfloat16_has_the_same_bits_in_torch_and_numpy(shards: str) -> None:
             assert (left["image"].float().numpy() == right["image"].astype(np.float32)).all()
 
 
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+def test_float16_is_what_numpy_rounds_to(shards: str, layout: Any) -> None:
+    torch = pytest.importorskip("torch")
+
+    def data(dtype: Any) -> mr.Pipeline:
+        image = mr.Image(mr.CenterCrop(7), mr.Normalize.imagenet(), dtype=dtype, layout=layout)
+        return mr.Pipeline(shards, fields={"image": image}, batch_size=4)
+
+    with data("float32").numpy() as floats, data("fp16").numpy() as halves:
+        with data("float16").torch() as tensors, data("float16").dlpack() as packs:
+            for whole, half, tensor, pack in zip(floats, halves, tensors, packs, strict=True):
+                assert half["image"].dtype == np.float16
+                assert (half["image"] == whole["image"].astype(np.float16)).all()
+                assert tensor["image"].dtype is torch.float16
+                assert (tensor["image"].numpy() == half["image"]).all()
+                assert (np.from_dlpack(pack["image"]) == half["image"]).all()
+    assert mr.Image(dtype="fp16") == mr.Image(dtype="float16")
+
+
 def test_arrays_outlive_the_loader(shards: str) -> None:
     loader = pipeline(shards).numpy()
     kept = [batch["image"] for batch in itertools.islice(loader, 5)]

@@ -163,18 +163,23 @@ def test_tokens_are_of_the_loaders_library(captions: str, tmp_path: Path) -> Non
     assert other["caption.ids"].tolist() == batch["caption.ids"].tolist()
 
 
-def test_tokens_are_sentencepieces(captions: str, tmp_path: Path) -> None:
+def pieces_file(folder: Path) -> str:
     pieces = pytest.importorskip("sentencepiece")
-    text = tmp_path / "corpus.txt"
+    text = folder / "corpus.txt"
     text.write_text("\n".join(CAPTIONS * 20))
     pieces.SentencePieceTrainer.train(
         input=str(text),
-        model_prefix=str(tmp_path / "spm"),
+        model_prefix=str(folder / "spm"),
         vocab_size=40,
         hard_vocab_limit=False,
         minloglevel=2,
     )
-    file = str(tmp_path / "spm.model")
+    return str(folder / "spm.model")
+
+
+def test_tokens_are_sentencepieces(captions: str, tmp_path: Path) -> None:
+    pieces = pytest.importorskip("sentencepiece")
+    file = pieces_file(tmp_path)
     processor = pieces.SentencePieceProcessor(model_file=file)
     tokens = mr.Tokens(file, "caption", length=50, end=processor.eos_id())
     (batch,) = tokens_of(captions, tokens)
@@ -183,6 +188,25 @@ def test_tokens_are_sentencepieces(captions: str, tmp_path: Path) -> None:
     ):
         ids = [*processor.encode(caption), processor.eos_id()]
         assert row[: mask.sum()].tolist() == ids
+
+
+def test_texts_are_sentencepieces(captions: str, tmp_path: Path) -> None:
+    pieces = pytest.importorskip("sentencepiece")
+    file = pieces_file(tmp_path)
+    processor = pieces.SentencePieceProcessor(model_file=file)
+    field = pickle.loads(pickle.dumps(mr.Text(6, tokenizer=file, end=processor.eos_id())))
+    assert field.end == processor.eos_id() and field.begin is None
+    with mr.Pipeline(captions, fields={"caption": field}, batch_size=5).numpy() as loader:
+        batch = next(iter(loader))
+    (expected,) = tokens_of(captions, mr.Tokens(file, "caption", length=6, end=processor.eos_id()))
+    assert batch["caption"].tolist() == expected["caption.ids"].tolist()
+    assert batch["caption.mask"].tolist() == expected["caption.mask"].tolist()
+    damaged = tmp_path / "damaged.model"
+    damaged.write_bytes(Path(file).read_bytes()[:-9000])
+    with pytest.raises(mr.Error, match=r"not a SentencePiece model.*damaged\.model"):
+        mr.Text(6, tokenizer=str(damaged))
+    with pytest.raises(mr.InvalidArgumentError, match="are for a tokenizer"):
+        mr.Pipeline(captions, fields={"caption": mr.Text(6, end=1)}, batch_size=5).numpy()
 
 
 def test_tokens_that_can_never_work_are_refused(captions: str, tmp_path: Path) -> None:

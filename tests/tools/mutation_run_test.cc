@@ -246,6 +246,28 @@ TEST_F(MutationRun, Tokenizers) {
   }
 }
 
+// Each that is taken splits texts, too, of a few samples.
+TEST_F(MutationRun, SentencePieceModels) {
+  const std::string python = oracle_python("sentencepiece");
+  if (python.empty()) GTEST_SKIP() << "no Python that has sentencepiece";
+  ASSERT_EQ(
+      run_process({python, "tests/decode/sentence_piece_oracle.py", dir_.path().string()}).status,
+      0);
+  const std::string whole = read_file(dir_ / "t5.model");
+  const Numbers numbers = numbers_of(kMutants);
+  for (std::uint64_t number = numbers.first; number < numbers.end; ++number) {
+    write_file(dir_ / "m.model", number == 0 ? whole : mutated_pack(whole, number));
+    const auto result =
+        survive({"train", "--fast-dev-run", "--train", dir_ / "a-000000.tar", "--size", "28",
+                 "--channels", "3", "--model", "lenet", "--batch-size", "2", "--task",
+                 "clip(16, text_field=cls, text_depth=1, text_width=8, text_heads=1, "
+                 "text_length=8, text_end=1, tokenizer=" +
+                     dir_ / "m.model" + ")"},
+                "model " + std::to_string(number));
+    EXPECT_TRUE(number > 0 || result.status == 0) << result.err;
+  }
+}
+
 // A checkpoint in mid-epoch, so that it contains a position; all files except the mutated one are
 // links to it.
 class RunMutants : public MutationRun {

@@ -175,7 +175,7 @@ TEST(TrainClip, TakesATokenizersTokensAndKnowsItAgain) {
   const std::string tokenizer = write_tokenizer(dir, "t.json", {"r e", "re d", "e e", "u re"});
   const std::string own =
       "clip(16, text_length=16, text_width=16, text_depth=1, text_heads=2, "
-      "temperature=0.2, tokenizer=";
+      "temperature=0.2, text_pool=end, text_causal, tokenizer=";
   const auto trained = [&](const std::string& file, const std::vector<std::string>& more) {
     std::vector<std::string> words = {
         "--task",    own + file + ")", "--model",   "lenet",       "--channels",
@@ -226,8 +226,15 @@ TEST(TrainClip, RefusesTokenizersThatItCannotRead) {
   write_file(dir / "words.json", R"({"model": {"type": "WordPiece"}})");
   EXPECT_THAT(refusal("tokenizer=" + dir / "words.json"),
               AllOf(HasSubstr("model WordPiece is not supported"), HasSubstr("words.json")));
-  EXPECT_THAT(refusal("text_length=2, tokenizer=" + write_tokenizer(dir, "t.json", {})),
-              HasSubstr("no room"));
+  const std::string tokenizer = write_tokenizer(dir, "t.json", {});
+  EXPECT_THAT(refusal("text_length=2, tokenizer=" + tokenizer), HasSubstr("no room"));
+  EXPECT_THAT(refusal("text_length=3, text_end=260, tokenizer=" + tokenizer), HasSubstr("no room"));
+  EXPECT_THAT(refusal("text_end=5000, tokenizer=" + tokenizer), HasSubstr("has no token 5000"));
+  EXPECT_THAT(refusal("text_end=1"), HasSubstr("tokens of a tokenizer"));
+  EXPECT_THAT(refusal("text_causal"), HasSubstr("text_causal is for text_pool=end"));
+  write_file(dir / "damaged.model", "\n\x05\n\x03<s>");
+  EXPECT_THAT(refusal("tokenizer=" + dir / "damaged.model"),
+              AllOf(HasSubstr("not a SentencePiece model"), HasSubstr("damaged.model")));
 }
 
 TEST(TrainClip, ReadsJsonAndRefusesWhatHasNoCaptionOrDoesNotFit) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "io/base/rng.h"
@@ -57,6 +58,8 @@ ProgramData values_for(const ProgramValue& value, std::int64_t classes, std::uin
   for (auto& number : numbers) number = value.role == Role::kTarget ? rng.uniform() : rng.normal();
   if (value.name == "mask")
     for (auto& number : numbers) number = number > 0 ? 1.0F : 0.0F;
+  if (value.name == "text")  // tokens' numbers
+    for (auto& number : numbers) number = std::floor(3 * std::abs(number));
   return program_data<float>(numbers);
 }
 

@@ -58,6 +58,16 @@ models::TextTower masked_tower() {
   return tower;
 }
 
+const char* python_flag(bool flag) { return flag ? "True" : "False"; }
+
+/// As OpenAI's and OpenCLIP's.
+models::TextTower ending_tower() {
+  models::TextTower tower = masked_tower();
+  tower.pool = models::TextPool::kEnd;
+  tower.causal = true;
+  return tower;
+}
+
 /// Compares with PyTorch's, whose attention leaves out tokens of number 0 if the tower's does.
 void compare_towers(const models::TextTower& tower, const std::vector<float>& texts) {
   Network network(nn::with_logit_scale(models::with_text_tower(image_tower(), tower),
@@ -94,8 +104,8 @@ void compare_towers(const models::TextTower& tower, const std::vector<float>& te
                     std::vector<float>(values.begin(), values.end()), fmt::join(one.shape, ", "));
     for (const float slope : network.gradient(one.name)) ours.push_back(static_cast<double>(slope));
   }
-  const auto theirs =
-      testing::run_torch(fmt::format(R"(
+  const auto theirs = testing::run_torch(fmt::format(
+      R"(
 import torch.nn.functional as F
 def tensor(values, *shape): return torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_()
 w = {{}}
@@ -114,7 +124,10 @@ block.load_state_dict({{theirs: w[l + own].detach() for theirs, own in names.ite
 for theirs, own in names.items(): w[l + own] = block.get_parameter(theirs)
 block.train()
 padding = torch.cat([torch.zeros(len(x), 1).bool(), (text == 0) & {}], 1)
-x = block(x, src_key_padding_mask=padding)[:, 0]
+causal = torch.ones(x.shape[1], x.shape[1]).triu(1).bool() if {} else None
+x = block(x, src_mask=causal, src_key_padding_mask=padding)
+last = ((text != 0) * torch.arange(1, text.shape[1] + 1)).max(1).values if {} else 0
+x = x[torch.arange(len(x)), last]
 v = F.linear(F.layer_norm(x, (8,), w['text.ln.weight'], w['text.ln.bias'], 1e-6), w['text.projection.weight'])
 logits, labels = w['logit_scale.weight'].exp() * F.normalize(u, dim=1) @ F.normalize(v, dim=1).T, torch.arange(6)
 loss = (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
@@ -123,8 +136,8 @@ print(6 * loss.item())
 for one in w.values():
   for g in one.grad.flatten(): print(g.item())
 )",
-                                     weights, inputs[0], kPairs, kPixels, inputs[1], kPairs,
-                                     kLength, tower.masked ? "True" : "False"));
+      weights, inputs[0], kPairs, kPixels, inputs[1], kPairs, kLength, python_flag(tower.masked),
+      python_flag(tower.causal), python_flag(tower.pool == models::TextPool::kEnd)));
   if (!theirs) GTEST_SKIP() << "no Python with torch";
   ASSERT_EQ(ours.size(), theirs->size());
   for (std::size_t i = 0; i < ours.size(); ++i)
@@ -134,6 +147,32 @@ for one in w.values():
 TEST(TwoTowers, ComputeWhatPyTorchDoes) { compare_towers(kTower, some_tokens()); }
 
 TEST(TwoTowers, ComputeWhatPyTorchDoesWithAMask) { compare_towers(masked_tower(), some_texts()); }
+
+TEST(TwoTowers, ComputeWhatPyTorchDoesOfTheLastToken) {
+  compare_towers(ending_tower(), some_texts());
+  models::TextTower both_ways = ending_tower();
+  both_ways.causal = false;
+  std::vector<float> texts = some_texts();
+  std::fill_n(texts.begin() + kLength, kLength, 0.0F);  // one without a token
+  compare_towers(both_ways, texts);
+}
+
+// What is behind the last token of a causal tower changes nothing, masked or not.
+TEST(TwoTowers, TheLastTokenIsThatBeforeTheZeros) {
+  models::TextTower longer = ending_tower();
+  longer.length = kLength + 2;
+  longer.masked = false;
+  Network network(models::with_text_tower(image_tower(), ending_tower()), {.batch_size = kPairs});
+  Network padded(models::with_text_tower(image_tower(), longer), {.batch_size = kPairs});
+  for (const Parameter& one : network.graph().parameters().entries())
+    std::ranges::copy(network.parameter(one.name), padded.parameter(one.name).begin());
+  const std::vector<float> texts = some_texts(), image = random_values(kPairs * kPixels, 1);
+  std::vector<float> more(kPairs * (kLength + 2));
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    more[i / kLength * (kLength + 2) + i % kLength] = texts[i];
+  const std::span<float> output = network.forward({image, texts}).data;
+  EXPECT_LT(relative_error(padded.forward({image, more}).data, output), 1e-6);
+}
 
 TEST(TwoTowers, MaskedTextsAreWhatTheyAreAtAnyLength) {
   models::TextTower longer = masked_tower();
@@ -178,6 +217,9 @@ TEST(TwoTowers, RefuseModelsThatDoNotFit) {
   EXPECT_THAT(refusal(models::with_text_tower(image_tower(), kTower), kTower),
               HasSubstr("one input"));
   EXPECT_THROW(nn::TokenEmbedding({.vocabulary = 0, .width = 2}), Error);
+  other = kTower;
+  other.causal = true;
+  EXPECT_THAT(refusal(image_tower(), other), HasSubstr("its class token sees no other"));
 }
 
 TEST(TwoTowers, RefuseMasksThatAreNone) {

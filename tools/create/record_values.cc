@@ -6,18 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <utility>
 
+#include "decode/array.h"
 #include "io/base/error.h"
 #include "io/base/json.h"
 #include "io/base/sha1.h"
 #include "io/base/text.h"
 #include "io/local_file.h"
 #include "io/opener.h"
+#include "tools/create/local_file.h"
 
 namespace millrace::tools {
 namespace {
@@ -36,18 +36,6 @@ Number loaded(std::string_view bytes) {
   Number number{};
   std::memcpy(&number, bytes.data(), sizeof number);
   return number;
-}
-
-/// IEEE 754's binary16.
-double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10U & 31;
-  const int fraction = bits & 1023;
-  const double sign = bits >> 15U ? -1.0 : 1.0;
-  if (exponent == 31)
-    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
-                         : sign * std::numeric_limits<double>::infinity();
-  return exponent == 0 ? sign * std::ldexp(fraction, -24)
-                       : sign * std::ldexp(fraction + 1024, exponent - 25);
 }
 
 RecordJson signed_value(std::string_view bytes) {
@@ -79,7 +67,7 @@ RecordJson unsigned_value(std::string_view bytes) {
 RecordJson float_value(std::string_view bytes) {
   switch (bytes.size()) {
     case 2:
-      return half_value(loaded<std::uint16_t>(bytes));
+      return static_cast<double>(decode::from_float16(loaded<std::uint16_t>(bytes)));
     case 4:
       return loaded<float>(bytes);
     default:

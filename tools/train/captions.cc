@@ -43,7 +43,7 @@ std::vector<std::uint8_t> tower_values(std::string_view text, const TextTarget& 
                            [](char byte) { return static_cast<std::uint8_t>(byte); });
     return values;
   }
-  const std::vector<std::int64_t> tokens = of.tokens->encode(text, length);
+  const std::vector<std::int64_t> tokens = of.tokens->encode(text, length, of.marks);
   for (int place = 0; place < of.tower.digits; ++place)
     for (std::size_t i = 0; i < tokens.size(); ++i)
       values[static_cast<std::size_t>(place) * length + i] =

@@ -169,9 +169,13 @@ void TaskChoice::read_tokens() {
           text.tokenizer + " is not the tokenizer that the run began with: its SHA-256 is " +
               text.tokens->sha256() + ", not " + tokenizer_sha256_);
   tokenizer_sha256_ = text.tokens->sha256();
-  require(static_cast<std::size_t>(text.tower.length) > text.tokens->num_added(),
+  require(static_cast<std::size_t>(text.tower.length) > text.tokens->num_added(text.marks),
           "a text_length of " + std::to_string(text.tower.length) +
               " has no room for a token of a caption");
+  for (const auto& mark : {text.marks.begin, text.marks.end})
+    require(!mark || *mark < text.tokens->vocabulary(),
+            text.tokenizer + " has no token " + std::to_string(mark.value_or(0)) +
+                ", only those below " + std::to_string(text.tokens->vocabulary()));
   text.tower.vocabulary = text.tokens->vocabulary();
   text.tower.digits = trainer::nn::token_digits(text.tower.vocabulary);
 }

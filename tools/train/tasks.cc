@@ -210,8 +210,18 @@ void Clip::fields(FieldList& field) {
   field("text_depth", tower.depth, {.min = 1, .max = 1024}, "Blocks of the texts' transformer");
   field("text_heads", tower.heads, {.min = 1}, "Heads of each of its attentions");
   field("text_mask", tower.masked, "Attention leaves out what is behind a caption");
-  field("tokenizer", text.tokenizer,
-        "Whose tokens a caption becomes: a tokenizer.json of byte pair encoding; empty: its bytes");
+  field("text_pool", tower.pool,
+        "Whose features are a caption's: a class token's, or those of its last token, as CLIP's");
+  field("text_causal", tower.causal,
+        "A token attends to those before it alone, as CLIP's; with text_pool=end");
+  field(
+      "tokenizer", text.tokenizer,
+      "Whose tokens a caption becomes: a tokenizer.json of byte pair encoding, or SentencePiece's "
+      "*.model; empty: its bytes");
+  field("text_begin", text.marks.begin, {.min = 0},
+        "A token before each caption's, besides what the tokenizer adds, such as <s>'s number");
+  field("text_end", text.marks.end, {.min = 0},
+        "Likewise behind them, such as </s>'s: SentencePiece's files add none");
 }
 
 void Clip::check() const {
@@ -219,6 +229,10 @@ void Clip::check() const {
   require(text.tower.width % text.tower.heads == 0,
           fmt::format("a text_width of {} cannot be shared by {} heads", text.tower.width,
                       text.tower.heads));
+  require(!text.tower.causal || text.tower.pool == trainer::models::TextPool::kEnd,
+          "text_causal is for text_pool=end: a class token would see no other");
+  require(!text.tokenizer.empty() || !(text.marks.begin || text.marks.end),
+          "text_begin and text_end are tokens of a tokenizer");
   if (loss.learned)
     static_cast<void>(trainer::nn::LogitScale({.temperature = loss.temperature, .parts = 2}));
 }

@@ -65,6 +65,7 @@ struct TextTarget {
   std::string tokenizer = {};  ///< a file of this machine; empty: bytes are tokens
   /// Of that file, with its numbers in `tower`: TaskChoice::settle() reads it.
   std::shared_ptr<const decode::Tokenizer> tokens = {};
+  decode::TokenMarks marks = {};  ///< around its tokens
   trainer::models::TextTower tower = {.masked = true};
 };
 

@@ -6,8 +6,9 @@
 //                             .gradient = [=] { return 2.0 * error; }};
 //   }
 //
-// Slots without a sample, the divisor and a head's weight are the objective's: a loss is of each
-// slot alone.
+// Slots without a sample, the divisor and a head's weight are the objective's. Most losses are of
+// each slot alone; one that is_collective() compares slots with those of all replicas (in training;
+// of its own batch in evaluation), and leaves those without a sample out by `valid`.
 //
 // Threads: as builder.h's.
 #pragma once
@@ -21,7 +22,11 @@ namespace millrace::trainer::hlo {
 
 struct LossArguments {
   Tensor prediction;  ///< float32, (N, ...); images (N, C, H, W)
-  Tensor target;  ///< labels int32, (N) or (N, H, W); or float32 values of the prediction's shape
+  /// Labels int32, (N) or (N, H, W); samples' numbers, int64 (N); or float32 values of the
+  /// prediction's shape.
+  Tensor target;
+  Tensor valid = {};      ///< flags (N)
+  bool training = false;  ///< a gradient is asked for
   /// Of a mixture: the other label, int32 (N), and how much of the target is the first one's,
   /// float32 (N).
   std::optional<Tensor> other = {};
@@ -30,7 +35,8 @@ struct LossArguments {
 
 struct LossResults {
   Tensor loss;  ///< float32, (N)
-  /// d loss / d prediction, of each slot. Called at most once, in training.
+  /// d (the sum of the losses of all replicas' valid slots) / d prediction. Called at most once, in
+  /// training.
   std::function<Tensor()> gradient;
   /// Flags (N) of a class per slot: whether its logit is the largest, and among the five largest.
   std::optional<Tensor> top1 = {};

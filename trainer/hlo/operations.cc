@@ -380,6 +380,32 @@ std::vector<std::int64_t> dimensions_of(const Tensor& x) {
   return dimensions;
 }
 
+Tensor take_rows(const Tensor& matrix, const Tensor& rows) {
+  const Shape shape = {rows.shape[0], matrix.shape[1]};
+  const Tensor index = reshape(rows, {rows.shape[0], 1});
+  return matrix.builder->define(
+      matrix.type, shape,
+      fmt::format(
+          "\"stablehlo.gather\"({}, {}) {{dimension_numbers = #stablehlo.gather<offset_dims = "
+          "[1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+          "slice_sizes = array<i64: 1, {}>, indices_are_sorted = false}} : ({}, {}) -> {}",
+          matrix.name, index.name, matrix.shape[1], matrix.type_text(), index.type_text(),
+          tensor_type(matrix.type, shape)));
+}
+
+Tensor sum_to_rows(const Tensor& x, const Tensor& rows, std::int64_t count) {
+  const Tensor zeros = splat(*x.builder, 0, x.type, {count, x.shape[1]});
+  const Tensor index = reshape(rows, {rows.shape[0], 1});
+  return x.builder->define(
+      x.type, zeros.shape,
+      fmt::format("\"stablehlo.scatter\"({}, {}, {}) ({}) {{scatter_dimension_numbers = "
+                  "#stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+                  "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = "
+                  "false, unique_indices = false}} : ({}, {}, {}) -> {}",
+                  zeros.name, index.name, x.name, region("add", x.type), zeros.type_text(),
+                  index.type_text(), x.type_text(), zeros.type_text()));
+}
+
 Tensor dot(const Tensor& a, std::int64_t a_dimension, const Tensor& b, std::int64_t b_dimension) {
   check_same(a.type == b.type, "product", a, b);
   Shape shape;
@@ -466,6 +492,27 @@ Tensor sum_over_replicas(const Tensor& x) {
                   "tensor<1x{}xi64>}} : ({}) -> {}",
                   x.name, region("add", x.type), fmt::join(all, ", "), replicas, x.type_text(),
                   x.type_text()));
+}
+
+Tensor gather_over_replicas(const Tensor& x) {
+  const int replicas = x.builder->replicas();
+  if (replicas == 1) return x;
+  std::vector<int> all(static_cast<std::size_t>(replicas));
+  std::iota(all.begin(), all.end(), 0);
+  Shape shape = x.shape;
+  shape[0] *= replicas;
+  return x.builder->define(
+      x.type, shape,
+      fmt::format("\"stablehlo.all_gather\"({}) {{all_gather_dim = 0 : i64, replica_groups = "
+                  "dense<[[{}]]> : tensor<1x{}xi64>}} : ({}) -> {}",
+                  x.name, fmt::join(all, ", "), replicas, x.type_text(),
+                  tensor_type(x.type, shape)));
+}
+
+Tensor own_replica(Builder& builder) {
+  if (builder.replicas() == 1) return scalar(builder, 0, Type::kInt32);
+  return convert(builder.define(Type::kUint32, {}, "stablehlo.replica_id : tensor<ui32>"),
+                 Type::kInt32);
 }
 
 }  // namespace millrace::trainer::hlo

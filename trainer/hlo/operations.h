@@ -109,6 +109,11 @@ Tensor computed_once(const Tensor& x);
 /// Every dimension.
 std::vector<std::int64_t> dimensions_of(const Tensor& x);
 
+/// Rows of a matrix, of each number in `rows`, int32, one; and the sums of those rows of `x` that
+/// have a number, (count, columns): each other's gradient.
+Tensor take_rows(const Tensor& matrix, const Tensor& rows);
+Tensor sum_to_rows(const Tensor& x, const Tensor& rows, std::int64_t count);
+
 /// Products of two matrices (or a tensor and a matrix), summed over one dimension of each; the
 /// others stay in order, a's first. Float32, of float32 or bf16 operands.
 Tensor dot(const Tensor& a, std::int64_t a_dimension, const Tensor& b, std::int64_t b_dimension);
@@ -148,5 +153,9 @@ Tensor scatter_to_max(const Tensor& x, const Tensor& source, const Window& windo
 
 /// The sum over all replicas, the same on each; the tensor itself if there is one replica.
 Tensor sum_over_replicas(const Tensor& x);
+/// All replicas' along the first dimension, in the replicas' order; likewise.
+Tensor gather_over_replicas(const Tensor& x);
+/// Which replica this is: int32, without dimensions.
+Tensor own_replica(Builder& builder);
 
 }  // namespace millrace::trainer::hlo

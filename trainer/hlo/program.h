@@ -93,7 +93,7 @@ struct ProgramSetup {
   const Objective& objective;
   std::int64_t batch_size = 1;  ///< slots of one replica
   nn::Precision precision = nn::Precision::kBFloat16;
-  /// Of the model's inputs: float32, bf16, or uint8, which is normalised by `bytes`.
+  /// Of the model's inputs: float32, bf16, or uint8, of which images are normalised by `bytes`.
   decode::DType input_dtype = decode::DType::kFloat32;
   Normalisation bytes = {};
   int replicas = 1;

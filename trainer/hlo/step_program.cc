@@ -1,4 +1,5 @@
 // A step of training as one module, or as two.
+#include "io/base/error.h"
 #include "trainer/hlo/detail/step_builder.h"
 #include "trainer/hlo/program.h"
 
@@ -17,6 +18,10 @@ Program make_step_program(const ProgramSetup& setup, const StepProgramOptions& o
 }
 
 Program make_gradient_program(const ProgramSetup& setup) {
+  if (setup.objective.is_collective())
+    throw Error(ErrorCode::kUnsupported,
+                "a loss that compares the samples of all devices has no StableHLO for steps of "
+                "several programs: no micro-batches, and no devices that compute apart");
   const StepProgramOptions options;
   StepBuilder step(setup, options, "gradients");
   step.take_weights();

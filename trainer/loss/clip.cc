@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "trainer/detail/flat_chunks.h"
+#include "trainer/hlo/loss_program.h"
+#include "trainer/loss/detail/contrast_program.h"
 #include "trainer/loss/detail/embeddings.h"
 
 namespace millrace::trainer::losses {
@@ -37,6 +39,10 @@ class ClipLoss final : public Loss {
 
   TargetKind target() const override { return TargetKind::kSamples; }
   bool is_collective() const override { return true; }
+  std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const override {
+    return detail::contrast_program(
+        of, {.parts = kTowers, .temperature = temperature_, .lengths = lengths_});
+  }
 
   LossSums evaluate(const LossInput& input) const override {
     if (input.valid.empty()) return detail::join(input.group);

@@ -7,6 +7,8 @@
 
 #include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
+#include "trainer/hlo/loss_program.h"
+#include "trainer/loss/detail/contrast_program.h"
 #include "trainer/loss/detail/embeddings.h"
 
 namespace millrace::trainer::losses {
@@ -49,6 +51,10 @@ class InfoNceLoss final : public Loss {
 
   TargetKind target() const override { return TargetKind::kSamples; }
   bool is_collective() const override { return true; }
+  std::optional<hlo::LossResults> stablehlo(const hlo::LossArguments& of) const override {
+    return detail::contrast_program(of,
+                                    {.parts = 1, .temperature = temperature_, .lengths = lengths_});
+  }
 
   LossSums evaluate(const LossInput& input) const override {
     if (input.valid.empty()) return detail::join(input.group);

@@ -22,6 +22,11 @@
 #include "trainer/nn/layers.h"
 #include "trainer/parameters.h"
 
+namespace millrace::trainer::hlo {
+struct LayerArguments;
+struct LayerResults;
+}  // namespace millrace::trainer::hlo
+
 namespace millrace::trainer::nn {
 
 struct CustomParameter {
@@ -76,6 +81,9 @@ class CustomLayer {
 
   virtual void forward(const CustomForward& pass) const = 0;
   virtual void backward(const CustomBackward& pass) const = 0;
+  /// The same in a compiled program (trainer/hlo/layer_program.h), whose images are (N, H, W, C).
+  /// Default: none; a backend that compiles steps refuses the layer.
+  virtual std::optional<hlo::LayerResults> stablehlo(const hlo::LayerArguments& at) const;
 };
 
 }  // namespace millrace::trainer::nn

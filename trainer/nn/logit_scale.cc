@@ -15,8 +15,6 @@ namespace millrace::trainer::nn {
 namespace {
 
 constexpr float kLeastTemperature = 0.01F;
-/// Shorter embeddings have no direction.
-constexpr double kLeastNorm = 1e-12;
 
 double product(ConstValues a, ConstValues b) {
   double sum = 0;
@@ -57,7 +55,7 @@ void LogitScale::forward(const CustomForward& pass) const {
   const std::size_t width = all.size() / parts;
   for (std::size_t at = 0; at < all.size(); at += width) {
     const ConstValues z = all.subspan(at, width);
-    const double by = factor / std::max(norm(z), kLeastNorm);
+    const double by = factor / std::max(norm(z), kLeastEmbeddingNorm);
     for (std::size_t i = 0; i < width; ++i)
       pass.output[at + i] = static_cast<float>(by * static_cast<double>(z[i]));
   }
@@ -75,7 +73,7 @@ void LogitScale::backward(const CustomBackward& pass) const {
     const ConstValues z = all.subspan(at, width);
     const ConstValues g = pass.output_gradient.subspan(at, width);
     const double length = norm(z);
-    const bool has_direction = length >= kLeastNorm;
+    const bool has_direction = length >= kLeastEmbeddingNorm;
     const double along = has_direction ? product(g, z) / length : 0;
     sum += factor * along / 2;
     if (input_gradient.empty()) continue;

@@ -24,6 +24,9 @@
 
 namespace millrace::trainer::nn {
 
+/// Shorter embeddings have no direction.
+inline constexpr double kLeastEmbeddingNorm = 1e-12;
+
 struct LogitScaleOptions {
   float temperature = 0.07F;  ///< at first; from 0.01 to 1
   int parts = 1;              ///< embeddings side by side, each of length 1 before it is scaled
@@ -40,6 +43,7 @@ class LogitScale final : public CustomLayer {
   std::optional<CustomParameter> weight(std::span<const Shape> inputs) const override;
   void forward(const CustomForward& pass) const override;
   void backward(const CustomBackward& pass) const override;
+  std::optional<hlo::LayerResults> stablehlo(const hlo::LayerArguments& at) const override;
 
  private:
   LogitScaleOptions options_;

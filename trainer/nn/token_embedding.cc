@@ -9,8 +9,6 @@
 namespace millrace::trainer::nn {
 namespace {
 
-constexpr std::int64_t kDigitBase = 255;
-
 /// Of the output, (N, width, T), or of its gradient: one token's values are `length` apart.
 std::size_t place_of(std::size_t sample, std::size_t token, std::size_t width, std::size_t length) {
   return sample * width * length + token;
@@ -20,13 +18,14 @@ std::size_t place_of(std::size_t sample, std::size_t token, std::size_t width, s
 
 int token_digits(std::int64_t vocabulary) {
   int digits = 1;
-  for (std::int64_t numbers = kDigitBase; numbers < vocabulary; numbers *= kDigitBase) ++digits;
+  for (std::int64_t numbers = kTokenDigitBase; numbers < vocabulary; numbers *= kTokenDigitBase)
+    ++digits;
   return digits;
 }
 
 std::int64_t token_digit(std::int64_t number, int place) {
-  for (int i = 0; i < place; ++i) number /= kDigitBase;
-  return number % kDigitBase + (place == 0 ? 1 : 0);
+  for (int i = 0; i < place; ++i) number /= kTokenDigitBase;
+  return number % kTokenDigitBase + (place == 0 ? 1 : 0);
 }
 
 TokenEmbedding::TokenEmbedding(const TokenEmbeddingOptions& options) : options_(options) {
@@ -54,7 +53,7 @@ std::optional<std::size_t> TokenEmbedding::token_of(ConstValues sample, std::siz
   if (options_.digits > 0 && sample[at] == 0.0F) return {};
   float number = 0;
   for (std::size_t place = sample.size() - length + at; place > at; place -= length)
-    number = (number + sample[place]) * static_cast<float>(kDigitBase);
+    number = (number + sample[place]) * static_cast<float>(kTokenDigitBase);
   number += sample[at] - (options_.digits > 0 ? 1.0F : 0.0F);
   return std::isfinite(number) ? static_cast<std::size_t>(std::clamp(number, 0.0F, last)) : 0;
 }

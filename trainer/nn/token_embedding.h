@@ -29,6 +29,7 @@ struct TokenEmbeddingOptions {
   int digits = 0;               ///< of a number; 0: it is a value itself
 };
 
+inline constexpr std::int64_t kTokenDigitBase = 255;
 /// How many digits the numbers below `vocabulary` take, and the digit of that place, as the layer
 /// joins them.
 int token_digits(std::int64_t vocabulary);
@@ -45,6 +46,7 @@ class TokenEmbedding final : public CustomLayer {
   void forward(const CustomForward& pass) const override;
   /// Of the weight; token numbers have no gradient, and an input that wants one gets zeros.
   void backward(const CustomBackward& pass) const override;
+  std::optional<hlo::LayerResults> stablehlo(const hlo::LayerArguments& at) const override;
 
  private:
   /// Of a sample's values; nullopt: there is none.

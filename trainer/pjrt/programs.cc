@@ -93,11 +93,13 @@ void fill(BatchArrays& to, const hlo::Program& program, const Make& make) {
 
 }  // namespace
 
-void Programs::set_training(const hlo::StepProgramOptions& options, int replicas) {
+void Programs::set_training(const hlo::StepProgramOptions& options, int replicas,
+                            ProgramKind first) {
   training_ = options;
   replicas_ = spans_processes() ? static_cast<int>(setup_.assignment.size()) : replicas;
   // What cannot be, is refused before anything starts.
   static_cast<void>(make({.kind = ProgramKind::kStep}));
+  if (first != ProgramKind::kStep) static_cast<void>(make({.kind = first}));
 }
 
 decode::DType Programs::usual_input() const {

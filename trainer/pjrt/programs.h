@@ -82,9 +82,9 @@ class Programs {
   /// What a batch's images come as, unless the loader was told otherwise.
   decode::DType usual_input() const;
 
-  /// What training programs are made with, before any get() of one. Throws: Unsupported for what
-  /// has no StableHLO.
-  void set_training(const hlo::StepProgramOptions& options, int replicas);
+  /// What training programs are made with, before any get() of one; `first` is what a step runs
+  /// first. Throws: Unsupported for what has no StableHLO.
+  void set_training(const hlo::StepProgramOptions& options, int replicas, ProgramKind first);
   /// Compiles it on the first call; `compiled` is told. Throws: what the first call has thrown, at
   /// every other one, too. Lifetime: this object's.
   const CompiledProgram& get(const ProgramKey& key, std::vector<CompileEvent>& compiled);

@@ -47,7 +47,9 @@ PjrtStep::PjrtStep(PjrtReplica& replica, const StepSetup& setup)
       is_split_(setup.accumulate > 1 || sums_on_host()),
       has_base_lr_(has_falling_group(setup.optimizer.rule.make()->settings())) {
   ReplicaTeam& team = replica.team();
-  if (replica.device() == 0) team.programs().set_training(program_options(setup), team.size());
+  if (replica.device() == 0)
+    team.programs().set_training(program_options(setup), team.size(),
+                                 is_split_ ? ProgramKind::kGradients : ProgramKind::kStep);
   team.add(replica.device(), *this);
 }
 

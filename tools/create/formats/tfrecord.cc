@@ -11,6 +11,7 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "io/base/proto_fields.h"
 #include "io/base/text.h"
 #include "tools/create/file_ranges.h"
 #include "tools/create/formats/formats.h"
@@ -41,68 +42,12 @@ std::uint32_t masked_crc(std::string_view data) {
   return (crc >> 15U | crc << 17U) + 0xa282ead8U;
 }
 
-/// The fields of one protocol buffers message, in order.
-class ProtoFields {
- public:
-  explicit ProtoFields(std::string_view message) : rest_(message) {}
-
-  struct Field {
-    std::uint64_t number = 0;
-    unsigned type = 0;  ///< 0 varint, 1 eight bytes, 2 counted bytes, 5 four bytes
-    std::uint64_t value = 0;
-    std::string_view bytes = {};
-  };
-
-  bool next(Field& field) {
-    if (rest_.empty()) return false;
-    const std::uint64_t tag = varint();
-    field = {.number = tag >> 3U, .type = static_cast<unsigned>(tag & 7U)};
-    switch (field.type) {
-      case 0:
-        field.value = varint();
-        return true;
-      case 1:
-        field.bytes = take(8);
-        return true;
-      case 2:
-        field.bytes = take(varint());
-        return true;
-      case 5:
-        field.bytes = take(4);
-        return true;
-      default:
-        throw Error(ErrorCode::kCorrupt, "not a protocol buffer");
-    }
-  }
-
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1).front());
-      value |= std::uint64_t{byte & 0x7FU} << shift;
-      if (byte < 0x80U) return value;
-    }
-    throw Error(ErrorCode::kCorrupt, "a number of more than ten bytes");
-  }
-  bool empty() const { return rest_.empty(); }
-
- private:
-  std::string_view take(std::uint64_t size) {
-    if (size > rest_.size()) throw Error(ErrorCode::kCorrupt, "a field longer than its message");
-    const std::string_view bytes = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return bytes;
-  }
-
-  std::string_view rest_;
-};
-
 /// Field `wanted` of the message, the last one, as protocol buffers have it.
 std::string_view bytes_in(std::string_view message, std::uint64_t wanted) {
   std::string_view bytes;
   ProtoFields fields(message);
   for (ProtoFields::Field field; fields.next(field);)
-    if (field.number == wanted && field.type == 2) bytes = field.bytes;
+    if (field.number == wanted && field.type == ProtoFields::kBytes) bytes = field.bytes;
   return bytes;
 }
 
@@ -116,7 +61,7 @@ RecordValue bytes_list(const io::Bytes& owner, std::string_view list) {
   RecordValue value;
   ProtoFields fields(list);
   for (ProtoFields::Field field; fields.next(field);) {
-    if (field.number != 1 || field.type != 2) continue;
+    if (field.number != 1 || field.type != ProtoFields::kBytes) continue;
     const auto offset = static_cast<std::size_t>(field.bytes.data() - owner.text().data());
     value.files.push_back({.data = owner.slice(offset, field.bytes.size())});
   }
@@ -129,7 +74,8 @@ RecordValue float_list(std::string_view list) {
   ProtoFields fields(list);
   for (ProtoFields::Field field; fields.next(field);) {
     if (field.number != 1) continue;
-    if ((field.type != 2 && field.type != 5) || field.bytes.size() % sizeof(float) != 0)
+    if ((field.type != ProtoFields::kBytes && field.type != ProtoFields::kFourBytes) ||
+        field.bytes.size() % sizeof(float) != 0)
       throw Error(ErrorCode::kCorrupt, "a list of floats that is none");
     for (std::size_t at = 0; at < field.bytes.size(); at += sizeof(float))
       values.push_back(number_at<float>(field.bytes, at));
@@ -142,8 +88,9 @@ RecordValue int64_list(std::string_view list) {
   ProtoFields fields(list);
   for (ProtoFields::Field field; fields.next(field);) {
     if (field.number != 1) continue;
-    if (field.type == 0) values.push_back(static_cast<std::int64_t>(field.value));
-    if (field.type != 2) continue;
+    if (field.type == ProtoFields::kVarint)
+      values.push_back(static_cast<std::int64_t>(field.value));
+    if (field.type != ProtoFields::kBytes) continue;
     for (ProtoFields packed(field.bytes); !packed.empty();)
       values.push_back(static_cast<std::int64_t>(packed.varint()));
   }
@@ -154,7 +101,7 @@ RecordValue feature_value(const io::Bytes& owner, std::string_view feature) {
   ProtoFields fields(feature);
   RecordValue value;
   for (ProtoFields::Field field; fields.next(field);) {
-    if (field.type != 2) continue;
+    if (field.type != ProtoFields::kBytes) continue;
     if (field.number == 1) value = bytes_list(owner, field.bytes);
     if (field.number == 2) value = float_list(field.bytes);
     if (field.number == 3) value = int64_list(field.bytes);
@@ -169,12 +116,12 @@ std::map<std::string_view, std::string_view> features_of(const io::Bytes& exampl
   for (ProtoFields::Field field; fields.next(field);) {
     if (field.number == 2)
       throw Error(ErrorCode::kUnsupported, "a tf.train.SequenceExample; tf.train.Example is read");
-    if (field.number == 1 && field.type == 2) features = field.bytes;
+    if (field.number == 1 && field.type == ProtoFields::kBytes) features = field.bytes;
   }
   std::map<std::string_view, std::string_view> all;
   ProtoFields entries(features);
   for (ProtoFields::Field entry; entries.next(entry);) {
-    if (entry.number != 1 || entry.type != 2) continue;
+    if (entry.number != 1 || entry.type != ProtoFields::kBytes) continue;
     all.insert_or_assign(bytes_in(entry.bytes, 1), bytes_in(entry.bytes, 2));
     if (all.size() > kMaxFeatures)
       throw Error(ErrorCode::kExhausted, "an example of more than 10000 features");

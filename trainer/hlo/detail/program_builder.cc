@@ -129,7 +129,8 @@ std::vector<Tensor> ProgramBuilder::take_inputs() {
                                .type = type,
                                .shape = input_shape(setup_.batch_size, node.shape)});
     const Scope scope(builder_, node.name);
-    tensors.push_back(type == Type::kUint8 ? normalised(given) : given);
+    const bool is_image = given.rank() == 4;  // what is not, such as tokens, is as it is
+    tensors.push_back(type != Type::kUint8 ? given : is_image ? normalised(given) : float32(given));
   }
   return tensors;
 }
@@ -154,11 +155,12 @@ std::map<std::string, Tensor> ProgramBuilder::take_targets(bool training) {
         head.output < graph_.outputs().size(),
         fmt::format("the objective reads output {} of {}", head.output, graph_.outputs().size()));
     const nn::Node& node = graph_.node(graph_.outputs()[head.output].value);
+    const bool of_samples = head.loss.make()->target() == TargetKind::kSamples;
     for (const ProgramValue& value :
          targets_of(head, output_shape(setup_.batch_size, node.shape), training)) {
       const auto known = tensors.find(value.name);
       if (known == tensors.end())
-        tensors.emplace(value.name, take_target(value));
+        tensors.emplace(value.name, take_target(value, of_samples));
       else
         require(known->second.shape == value.shape,
                 "outputs of different shapes are compared with field " + value.name);
@@ -167,10 +169,10 @@ std::map<std::string, Tensor> ProgramBuilder::take_targets(bool training) {
   return tensors;
 }
 
-Tensor ProgramBuilder::take_target(const ProgramValue& value) {
+Tensor ProgramBuilder::take_target(const ProgramValue& value, bool whole) {
   const Tensor given = take(value);
   const Scope scope(builder_, value.name);
-  return value.type == Type::kInt64 ? convert(given, Type::kInt32) : given;
+  return value.type == Type::kInt64 && !whole ? convert(given, Type::kInt32) : given;
 }
 
 Tensor ProgramBuilder::take_valid() {

@@ -50,7 +50,8 @@ class ProgramBuilder {
   Program finish();
 
  private:
-  Tensor take_target(const ProgramValue& value);
+  /// Of numbers that are too large for int32 if `whole`.
+  Tensor take_target(const ProgramValue& value, bool whole);
   Tensor normalised(const Tensor& bytes) const;
 
   ProgramSetup setup_;

@@ -236,7 +236,11 @@ void StepBuilder::update(std::size_t number, const Parameter& parameter) {
   const auto kept = [&](const Tensor& next, const Tensor& before) {
     return select(moves, options_.optimizer.round_to_bf16 ? rounded_to_bf16(next) : next, before);
   };
-  const Tensor weight = kept(results->weight, of.weight);
+  const auto& bounds = parameter.bounds;
+  const Tensor next = bounds ? max(min(results->weight, static_cast<double>(bounds->most)),
+                                   static_cast<double>(bounds->least))
+                             : results->weight;
+  const Tensor weight = kept(next, of.weight);
   for (std::size_t k = 0; k < states_.size(); ++k)
     states_[k][number] = kept(results->states.at(k), of.states[k]);
   if (options_.ema_decay) {

@@ -30,6 +30,8 @@ LayerResults layer(const nn::Upsample& layer, const LayerArguments& at);
 LayerResults layer(const nn::Flatten& layer, const LayerArguments& at);
 LayerResults layer(const nn::Reshape& layer, const LayerArguments& at);
 LayerResults layer(const nn::Linear& layer, const LayerArguments& at);
+/// Throws: Unsupported for one without StableHLO.
+LayerResults layer(const nn::Custom& layer, const LayerArguments& at);
 
 /// The node's layer. Throws: Unsupported, with its name and kind, for a layer without StableHLO.
 LayerResults node_program(const LayerArguments& at);

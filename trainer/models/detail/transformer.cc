@@ -21,9 +21,10 @@ nn::Conv2d tokenwise(std::int64_t features) {
 
 Value attended(GraphBuilder& builder, const std::string& name, Value x,
                const TransformerBlock& block) {
-  if (!block.mask) return builder.attention(name, x, {.heads = block.heads});
-  return builder.attention(name, x, {.heads = block.heads, .masked = block.mask->tokens},
-                           block.mask->value);
+  nn::Attention attention = {.heads = block.heads, .causal = block.causal};
+  if (!block.mask) return builder.attention(name, x, attention);
+  attention.masked = block.mask->tokens;
+  return builder.attention(name, x, attention, block.mask->value);
 }
 
 Value branch_added(GraphBuilder& builder, const std::string& name, Value x, Value branch,

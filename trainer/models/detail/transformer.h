@@ -21,6 +21,7 @@ struct TokenMask {
 struct TransformerBlock {
   std::int64_t width = 0;  ///< of a token; the hidden layer has four times as many
   int heads = 1;           ///< which share the width equally
+  bool causal = false;     ///< nn::Attention's
   float dropout = 0.0F;
   float stochastic_depth = 0.0F;
   std::optional<TokenMask> mask = {};
