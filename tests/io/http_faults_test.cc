@@ -163,7 +163,13 @@ TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
       {"ETag: \"v1\"\r\n", "ETag: \"v2\"\r\n"},
       {"Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\n",
        "Last-Modified: Sat, 01 Jan 2022 00:00:01 GMT\r\n"},
-      {"X: 1\r\n", "X: 2\r\n"}};
+      {"X: 1\r\n", "X: 2\r\n"},
+      // Another version's answer may lack what the first one was known by.
+      {"ETag: \"v1\"\r\n", "X: 2\r\n"},
+      {"ETag: \"v1\"\r\n", "ETag: W/\"v1\"\r\n"},
+      {"ETag: W/\"v1\"\r\n", "ETag: W/\"v2\"\r\n"},
+      {"ETag: W/\"v1\"\r\n", "X: 2\r\n"},
+      {"Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\n", "X: 2\r\n"}};
   for (const auto& [before, after] : versions) {
     serve([&, before = before, after = after](const ScriptedRequest& request) -> ScriptedReply {
       if (request.number == 0)
