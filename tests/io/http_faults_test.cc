@@ -350,6 +350,15 @@ TEST_F(HttpFaults, RetryAfterHasACeilingAndIsWithinThePatience) {
   EXPECT_LE(clock_.sleeps().back(), milliseconds(300'500));
 }
 
+TEST_F(HttpFaults, AnEmptyObjectIsNoFaultOfARange) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {request.header("range").empty() ? http_reply(200, "", "") : http_reply(416, "", "no")};
+  });
+  EXPECT_EQ(read(), "");
+  EXPECT_EQ(requests(), 2U);
+  EXPECT_TRUE(clock_.sleeps().empty());
+}
+
 // Nothing tells that the two halves are of different objects.
 TEST_F(HttpFaults, AServerWithoutVersionsIsNamedOnceWhenAnObjectIsResumed) {
   const testing::TempDir dir;

@@ -277,6 +277,7 @@ std::optional<HttpFault> HttpSource::await_response() {
     if (!exchange_) next_response();
     if (auto problem = exchange_->wait_for_head(stop_)) return problem;
     if (auto problem = accept()) return problem;
+    if (!exchange_) continue;
     accepted_ = !lacks_version();
     if (!accepted_) {
       leave_parts();
@@ -444,9 +445,9 @@ std::optional<HttpFault> HttpSource::accept_part() {
   }
   const std::uint64_t size = *range->last - *range->first + 1;
   if (content_length(head).value_or(size) != size) return misanswered("lengths that disagree");
-  if (auto problem = accept_version(version_of(head, range->total))) return problem;
   // Then it is left, and asked for by a request for all that follows.
   if (part_end_ && strong_etag(head).empty()) return std::nullopt;
+  if (auto problem = accept_version(version_of(head, range->total))) return problem;
   skip_ = 0;
   knows_ranges_ = true;
   body_end_ = *range->last + 1;
@@ -461,6 +462,11 @@ std::optional<HttpFault> HttpSource::accept_past_end() {
   const std::optional<ContentRange> range = content_range(exchange_->head());
   if ((!range || !range->total) && size_is_open_) {
     ended_ = true;
+    return std::nullopt;
+  }
+  // Some stores say this of an empty object, without its size: all of it is asked for.
+  if (!range && position_ == 0 && std::exchange(use_range_, false)) {
+    exchange_.reset();
     return std::nullopt;
   }
   if (!range || !range->total || *range->total > position_) {
@@ -484,13 +490,13 @@ std::optional<HttpFault> HttpSource::accept_version(const Version& version) {
   const bool unversioned = version_.etag.empty() && version_.last_modified.empty();
   if (unversioned && position_ > start_) client_->news.unversioned(target_.name);
   if (version_.etag.empty()) version_.etag = version.etag;
+  if (version_.weak_etag.empty()) version_.weak_etag = version.weak_etag;
   if (version_.last_modified.empty()) version_.last_modified = version.last_modified;
   if (!version_.size) version_.size = version.size;
   return std::nullopt;
 }
 
 // The next try sends no Range: returning the whole object is what every server gets right.
-  if (version_.weak_etag.empty()) version_.weak_etag = version.weak_etag;
 HttpFault HttpSource::misanswered(const std::string& how) {
   const bool retry = std::exchange(use_range_, false);
   return fault(ErrorCode::kCorrupt, "the server answered with " + how, retry);
