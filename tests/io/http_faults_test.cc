@@ -359,6 +359,21 @@ TEST_F(HttpFaults, AnEmptyObjectIsNoFaultOfARange) {
   EXPECT_TRUE(clock_.sleeps().empty());
 }
 
+TEST_F(HttpFaults, AProxyIsNamedAndItsPasswordIsNot) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {http_serve(request, "hello")};
+  });
+  for (const char* proxy : {"socks9://us:secretpw@127.0.0.1:1", "http://us:secretpw@127.0.0.1:x",
+                            "http://us:secretpw@127.0.0.1:1"}) {
+    ::setenv("http_proxy", proxy, 1);
+    const Error error = fault();
+    ::unsetenv("http_proxy");
+    EXPECT_THAT(error.what(), HasSubstr("proxy")) << proxy;
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("secretpw")));
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("us:")));
+  }
+}
+
 // Nothing tells that the two halves are of different objects.
 TEST_F(HttpFaults, AServerWithoutVersionsIsNamedOnceWhenAnObjectIsResumed) {
   const testing::TempDir dir;

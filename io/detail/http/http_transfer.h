@@ -161,6 +161,7 @@ class HttpTransfer {
   NetworkLog& news_;
   const std::string name_;
   const std::optional<HttpBody> body_;
+  const std::string server_;  // url_host() of the url
   const std::optional<Clock::Duration> limit_;
   const Clock::TimePoint asked_at_ = Clock::system().now();
   CurlEasy easy_;
