@@ -165,6 +165,7 @@ std::size_t HttpTransfer::buffer_bytes(const HttpOptions& options) {
 
 void HttpTransfer::set_options(const HttpRequest& request) {
   set(easy_, CURLOPT_URL, request.url.c_str());
+  set(easy_, CURLOPT_PATH_AS_IS, request.path_as_is ? 1L : 0L);
   set(easy_, CURLOPT_HTTPHEADER, headers_.get());
   set(easy_, CURLOPT_PRIVATE, this);
   set(easy_, CURLOPT_ERRORBUFFER, static_cast<char*>(error_text_));

@@ -17,7 +17,7 @@ bool scheme_char(char c) {
 }
 
 void set_url(CURLU* handle, const std::string& url) {
-  if (const CURLUcode code = curl_url_set(handle, CURLUPART_URL, url.c_str(), 0);
+  if (const CURLUcode code = curl_url_set(handle, CURLUPART_URL, url.c_str(), CURLU_PATH_AS_IS);
       code != CURLUE_OK) {
     throw Error(ErrorCode::kInvalidArgument, std::string("not a url: ") + curl_url_strerror(code),
                 {.url = printable_url(url)});
