@@ -8,6 +8,7 @@
 #include "io/base/error.h"
 #include "io/detail/http/curl.h"
 #include "io/opener.h"
+#include "io/url_query.h"
 
 namespace millrace::io {
 namespace detail {
@@ -174,6 +175,12 @@ bool is_network_url(const std::string& url) {
   return !scheme.empty() && scheme != "file" && scheme != "pipe";
 }
 
+std::size_t query_begin(const std::string& url) {
+  constexpr std::array<std::string_view, 3> kOfKeys{"s3", "gs", "hf"};
+  const bool keyed = std::ranges::find(kOfKeys, detail::url_scheme(url)) != kOfKeys.end();
+  return keyed || !is_network_url(url) ? std::string::npos : url.find_first_of("?#");
+}
+
 bool is_stream_url(const std::string& url) {
   return url == "-" || detail::url_scheme(url) == "pipe";
 }
@@ -182,7 +189,7 @@ std::string printable_url(const std::string& url) {
   // A local path is printed unchanged: '?' and '#' are ordinary characters there.
   const std::size_t scheme_end = url.find("://");
   if (detail::url_scheme(url).empty() || scheme_end == std::string::npos) return url;
-  std::string text = url.substr(0, url.find_first_of("?#"));
+  std::string text = url.substr(0, query_begin(url));
   const std::size_t host = scheme_end + 3;
   const std::size_t path = std::min(text.find('/', host), text.size());
   const std::size_t at = text.rfind('@', path);
