@@ -347,5 +347,23 @@ TEST(ShardName, TakesOnePercentDAndNothingElse) {
   }
 }
 
+TEST(ShardName, OfAUrlMayHaveEscapes) {
+  EXPECT_EQ(shard_name("http://h/a%20data/%C3%A9-%06d.tar?s=%2F", 12),
+            "http://h/a%20data/%C3%A9-000012.tar?s=%2F");
+  for (const char* bad : {"http://h/a%20b.tar", "http://h/%20d-%d-%d.tar", "http://h/%zz%d.tar"})
+    EXPECT_THROW(shard_name(bad, 0), Error) << bad;
+  EXPECT_THROW(shard_name("a%20b-%d.tar", 0), Error) << "a path has none";
+}
+
+TEST(ShardName, ARefusedPatternShowsNoSecrets) {
+  try {
+    shard_name("http://us:pw@h/w.tar?sig=x", 0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "InvalidArgument: a shard pattern holds one %d or %0Nd: http://h/w.tar");
+  }
+}
+
 }  // namespace
 }  // namespace millrace::wds
