@@ -1,11 +1,13 @@
 #include "wds/shard_name.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <optional>
 
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "io/url_query.h"
 
 namespace millrace::wds {
 namespace {
@@ -92,9 +94,11 @@ std::string shard_name(const std::string& pattern, std::uint64_t index) {
 }
 
 bool is_shard_or_index(const std::string& url) {
+  const std::size_t query = std::min(io::query_begin(url), url.size());
   const std::string shown = io::printable_url(url);
   return shown.find(".tar") != std::string::npos || shown.ends_with(".tgz") ||
-         shown.ends_with(".tgz.index.json");
+         shown.ends_with(".tgz.index.json") ||
+         url.find(".tar", query) != std::string::npos;  // "/get?file=a.tar"
 }
 
 }  // namespace millrace::wds

@@ -355,6 +355,14 @@ TEST(ShardName, OfAUrlMayHaveEscapes) {
   EXPECT_THROW(shard_name("a%20b-%d.tar", 0), Error) << "a path has none";
 }
 
+TEST(ShardName, OfAShardMayBeInAQuery) {
+  for (const char* url : {"http://h/get?file=s-0.tar", "http://h/get.index.json?file=s-0.tar&sig=x",
+                          "http://h/s.tar?x", "s3://b/q?x.tar"})
+    EXPECT_TRUE(is_shard_or_index(url)) << url;
+  for (const char* url : {"http://h/get?file=s.json", "http://h/get"})
+    EXPECT_FALSE(is_shard_or_index(url)) << url;
+}
+
 TEST(ShardName, ARefusedPatternShowsNoSecrets) {
   try {
     shard_name("http://us:pw@h/w.tar?sig=x", 0);
