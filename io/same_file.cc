@@ -10,28 +10,36 @@
 #include <unordered_map>
 
 #include "io/base/error.h"
+#include "io/detail/http/url.h"
 #include "io/local_path.h"
+#include "io/opener.h"
 
 namespace millrace::io {
 namespace {
 
-/// Of a server's url, whose path is one of folders; a bucket's key is any text.
-std::string normal_url(const std::string& url) {
-  const std::size_t host = url.find("://");
-  if (!url.starts_with("http") || host == url.npos) return url;
-  const std::size_t begin = std::min(url.find('/', host + 3), url.size());
-  const std::size_t end = std::min(url.find_first_of("?#", begin), url.size());
-  const std::string path = url.substr(begin, end - begin);
-  if (path.find("/.") == path.npos) return url;
-  return url.substr(0, begin) + std::filesystem::path(path).lexically_normal().string() +
-         url.substr(end);
+/// Without the revision that is meant if none is named.
+std::string without_main(const std::string& url) {
+  const std::size_t at = url.find("@main/");
+  const auto name = std::string_view(url).substr(0, at).substr(std::string_view("hf://").size());
+  const bool typed = name.starts_with("datasets/") || name.starts_with("spaces/");
+  if (at == url.npos || std::ranges::count(name, '/') != (typed ? 2 : 1)) return url;
+  return url.substr(0, at) + url.substr(url.find('/', at));
+}
+
+/// A bucket's key is any text, and what it means is the store's own matter.
+std::string one_name_of(const std::string& url) {
+  const std::string scheme = detail::url_scheme(url);
+  if (scheme == "http" || scheme == "https") return detail::normal_url(url);
+  if (scheme.empty() || !is_network_url(url)) return url;
+  const std::string named = scheme + url.substr(scheme.size());
+  return scheme == "hf" ? without_main(named) : named;
 }
 
 }  // namespace
 
 std::string file_identity(const std::string& url) {
   const std::optional<std::string> path = local_path(url);
-  if (!path) return normal_url(url);
+  if (!path) return one_name_of(url);
   struct stat status {};
   if (::stat(path->c_str(), &status) != 0)
     return std::filesystem::absolute(*path).lexically_normal().string();

@@ -12,8 +12,8 @@
 namespace millrace::io {
 
 /// One text for all names of a regular file on this machine: its device and number there, size and
-/// time. Of what is no such file, its path or url without "." and "..", as far as the text tells;
-/// what is in a url's query is part of it. Looks at the path.
+/// time. Of what is no such file, its path without "." and "..", or its url as detail::normal_url()
+/// has it. Looks at the path.
 std::string file_identity(const std::string& url);
 
 /// The places of the first of `identities` that was there before, and of that earlier one; nullopt

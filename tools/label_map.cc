@@ -13,6 +13,7 @@
 #include "io/base/for_each_on_threads.h"
 #include "io/base/text.h"
 #include "io/byte_sink.h"
+#include "io/opener.h"
 #include "tools/output_place.h"
 #include "wds/set_file.h"
 
@@ -61,7 +62,7 @@ void check_distinct(const std::vector<std::string>& names, const std::string& ur
           ErrorCode::kInvalidArgument,
           fmt::format("the class {} is there twice, as {} and {}: give each a name of its own",
                       names[label], first->second, label),
-          {.url = url});
+          {.url = io::printable_url(url)});
 }
 
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard) {

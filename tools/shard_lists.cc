@@ -7,6 +7,7 @@
 #include "io/base/text.h"
 #include "io/local_path.h"
 #include "io/opener.h"
+#include "wds/printable_spec.h"
 #include "wds/shard_spec.h"
 
 namespace millrace::tools {
@@ -57,21 +58,6 @@ std::function<std::optional<std::uint64_t>(const std::string& url)> ShardLists::
   };
 }
 
-std::string printable_spec(const std::string& text) {
-  std::string shown;
-  std::size_t begin = 0;
-  for (std::size_t scheme = text.find("://"); scheme != std::string::npos;
-       scheme = text.find("://", begin)) {
-    const std::size_t user = scheme + 3;
-    const std::size_t path = std::min(text.find_first_of("/?#", user), text.size());
-    const std::size_t at = text.rfind('@', path);
-    const std::size_t host = at != std::string::npos && at >= user ? at + 1 : user;
-    const std::size_t end = std::min(text.find("::", path), text.size());
-    const std::size_t query = std::min(text.find_first_of("?#", path), end);
-    shown += text.substr(begin, user - begin) + text.substr(host, query - host);
-    begin = end;
-  }
-  return shown + text.substr(begin);
-}
+std::string printable_spec(const std::string& text) { return wds::printable_spec(text); }
 
 }  // namespace millrace::tools

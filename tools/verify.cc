@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <unordered_set>
 
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "io/base/text.h"
+#include "io/same_file.h"
 #include "tools/commands.h"
 #include "tools/manifest_facts.h"
 #include "tools/option_settings.h"
@@ -18,6 +20,8 @@
 #include "tools/verify/packed_report.h"
 #include "tools/verify/set_report.h"
 #include "tools/verify/shard_check.h"
+#include "wds/manifest.h"
+#include "wds/parquet_shard.h"
 #include "wds/shard_spec.h"
 
 namespace millrace::tools {
@@ -120,7 +124,10 @@ class VerifyCommand final : public Command {
     const auto read = [&](const std::string& url) {
       facts.add(wds::read_manifest(opener, url), url, ledger);
     };
-    if (!manifest_.empty()) read(manifest_);
+    if (!manifest_.empty()) {
+      read(manifest_);
+      report_unlisted(shards, wds::read_manifest(opener, manifest_), ledger);
+    }
     for (const std::string& spec : read_.specs)
       if (spec.ends_with(".json") && wds::union_parts(spec).size() == 1 &&
           spec.find('{') == spec.npos)
@@ -129,6 +136,20 @@ class VerifyCommand final : public Command {
     if (manifest_.empty()) facts.find_beside(shards, opener, ledger);
     report.add(ledger.entries());
     return facts;
+  }
+
+  static void report_unlisted(const std::vector<std::string>& shards, const wds::Manifest& manifest,
+                              wds::FaultLedger& ledger) {
+    const auto identity = [](const std::string& url) {
+      return io::file_identity(wds::stored_url(url));
+    };
+    std::unordered_set<std::string> listed;
+    for (const wds::ManifestShard& shard : manifest.shards) listed.insert(identity(shard.url));
+    for (const std::string& shard : shards)
+      if (!listed.contains(identity(shard)))
+        ledger.report(Error(ErrorCode::kCorrupt, "the manifest does not list the shard",
+                            {.url = io::printable_url(shard)}),
+                      0);
   }
 
   static void print(const SetReport& report, CommandContext& context) {

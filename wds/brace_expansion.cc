@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "wds/printable_spec.h"
 #include "wds/shard_spec.h"
 
 namespace millrace::wds {
@@ -19,8 +20,9 @@ constexpr std::size_t kMaxTotalBytes = std::size_t{512} * 1024 * 1024;
 
 [[noreturn]] void invalid(std::string_view pattern, const std::string& what) {
   constexpr std::size_t kShown = 200;
-  throw Error(ErrorCode::kInvalidArgument,
-              what + " in shard pattern '" + std::string(pattern.substr(0, kShown)) + "'");
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      what + " in shard pattern '" + printable_spec(std::string(pattern)).substr(0, kShown) + "'");
 }
 
 bool is_digits(std::string_view text) {
@@ -235,6 +237,26 @@ class Expander {
 
 std::vector<std::string> expand_braces(std::string_view pattern, std::size_t max_names) {
   return Expander(pattern, max_names).expand();
+}
+
+std::string printable_spec(const std::string& text) {
+  std::string shown;
+  std::size_t begin = 0;
+  for (std::size_t scheme = text.find("://"); scheme != std::string::npos;
+       scheme = text.find("://", begin)) {
+    const std::size_t user = scheme + 3;
+    const std::size_t path = std::min(text.find_first_of("/?#", user), text.size());
+    const std::size_t at = text.substr(user, path - user).rfind('@');
+    const std::size_t host = at != std::string::npos ? user + at + 1 : user;
+    const std::size_t mark = text.find_first_of("?#", path);
+    std::size_t end = std::min(text.find("::", path), text.size());
+    // Another url between braces; one in a query goes with that.
+    if (const std::size_t next = text.find("://", path); next < mark) end = std::min(end, next);
+    const std::size_t query = std::min(mark, end);
+    shown += text.substr(begin, user - begin) + text.substr(host, query - host);
+    begin = end;
+  }
+  return shown + text.substr(begin);
 }
 
 }  // namespace millrace::wds

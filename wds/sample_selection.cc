@@ -21,6 +21,7 @@
 #include "io/base/text.h"
 #include "io/base/thread_annotations.h"
 #include "io/base/threads.h"
+#include "io/opener.h"
 #include "wds/sample_filter.h"
 
 namespace millrace::wds {
@@ -80,12 +81,12 @@ Weights read_weights(const io::Opener& opener, const std::string& url) {
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
     if (cut == line.npos || error != std::errc() || stop != text.data() + text.size())
       throw Error(ErrorCode::kCorrupt, fmt::format("line {} is not of the form KEY WEIGHT", number),
-                  {.url = url});
+                  {.url = io::printable_url(url)});
     const std::string key(line.substr(0, line.find_last_not_of(" \t", cut) + 1));
     if (!weights.of.emplace(key, weight).second)
       throw Error(ErrorCode::kCorrupt,
                   fmt::format("line {}: a second weight of {}", number, printable(key)),
-                  {.url = url});
+                  {.url = io::printable_url(url)});
   }
   return weights;
 }

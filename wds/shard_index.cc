@@ -8,6 +8,7 @@
 #include "io/base/error.h"
 #include "io/base/hash.h"
 #include "io/opener.h"
+#include "io/url_query.h"
 #include "wds/detail/index_text.h"
 #include "wds/detail/write_text.h"
 #include "wds/hashing_opener.h"
@@ -89,7 +90,7 @@ std::size_t ShardIndex::sample_at(std::uint64_t offset) const {
 }
 
 std::string index_url(const std::string& url) {
-  const std::size_t query = io::is_network_url(url) ? url.find_first_of("?#") : std::string::npos;
+  const std::size_t query = io::query_begin(url);
   std::string index = url.substr(0, query) + ".index.json";
   if (query != std::string::npos) index += url.substr(query);
   return index;

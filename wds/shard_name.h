@@ -10,7 +10,8 @@
 
 namespace millrace::wds {
 
-/// `pattern` with its %d or %0Nd replaced by `index`. Throws: InvalidArgument if it has none.
+/// `pattern` with its %d or %0Nd replaced by `index`; in a url %20 and other escapes in upper case
+/// stay as they are. Throws: InvalidArgument if it has none, or several.
 std::string shard_name(const std::string& pattern, std::uint64_t index);
 
 /// Whether `url` names a shard or its index, which do not change, unlike checkpoints, locks and

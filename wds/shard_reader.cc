@@ -17,6 +17,9 @@
 namespace millrace::wds {
 namespace {
 
+// What so many samples in a row are when they are fetched again is what the shard holds.
+constexpr int kMostInVain = 2;
+
 bool is_damage(const Error& error) {
   return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kTruncated ||
          error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kExhausted;
@@ -39,6 +42,9 @@ struct ShardReader::State {
   }
 
   bool is_listed() const { return options.listed && options.index; }
+  bool plain_by_index() const {
+    return options.index && detail::ListedReader::may_read(*options.index);
+  }
   void begin();
   bool open_as_listed();
   void open();
@@ -51,9 +57,11 @@ struct ShardReader::State {
   void read_indexed(Sample& sample);
   void read_expected(Sample& sample);
   bool read_as_listed(Sample& sample);
+  void pass_over();
   detail::ListedReader::Outcome try_as_listed(Sample& sample);
   bool read_again(Sample& sample, const Error& fault);
   bool may_come_right(const Error& fault);
+  bool is_known_damaged() const { return in_vain >= kMostInVain; }
   void lose(const Error& error);
   bool stands_at_next() const;
   bool rest_is_cut_off() const;
@@ -77,10 +85,12 @@ struct ShardReader::State {
   std::uint64_t lost_samples = 0;
   std::uint64_t refetched = 0;
   bool packed_read_again = false;
+  int in_vain = 0;           // consecutive samples that were no better when fetched again
+  bool known_plain = false;  // the tar is not compressed
 };
 
 void ShardReader::State::begin() {
-  plain = options.index && detail::ListedReader::may_read(*options.index);
+  plain = plain_by_index();
   if (!plain || !open_as_listed()) open();
 }
 
@@ -104,8 +114,10 @@ void ShardReader::State::open() {
     return;
   }
   before = warnings();
+  known_plain = known_plain || (group && plain_by_index() && group->is_known_plain());
   group.reset();
   group.emplace(opener, url, options);
+  if (known_plain) group->set_known_plain();
 }
 
 /// The group reader takes over where the other one stands.
@@ -159,12 +171,14 @@ bool ShardReader::State::next_indexed(Sample& sample) {
   } catch (Error& error) {
     error.annotate({.key = expected.key, .offset = expected.offset});
     if (differed || !read_again(sample, error)) {
+      if (io::is_network_url(*url)) ++in_vain;
       lose(error);
       if (std::exchange(differed, false)) lost = true;
       throw;
     }
   }
   if (std::exchange(differed, false)) lost = cursor + 1 < last;
+  in_vain = 0;
   ++cursor;
   return true;
 }
@@ -185,6 +199,7 @@ void ShardReader::State::read_expected(Sample& sample) {
 bool ShardReader::State::read_as_listed(Sample& sample) {
   const auto outcome = try_as_listed(sample);
   if (outcome == detail::ListedReader::Outcome::kRead) return true;
+  if (is_known_damaged()) pass_over();
   differed = outcome == detail::ListedReader::Outcome::kDiffers;
   plain = differed;
   if (by_index->position() <= options.index->samples[cursor].offset && !differed) {
@@ -194,6 +209,12 @@ bool ShardReader::State::read_as_listed(Sample& sample) {
     by_index.reset();
   }
   return false;
+}
+
+// Many samples that differ, as in a shard that was rewritten behind its index, cost no requests.
+void ShardReader::State::pass_over() {
+  if (auto difference = by_index->pass_over(options.index->samples[cursor]))
+    throw Error(*std::move(difference));
 }
 
 // A fault of the disk or the network is no damage: once more would be no better.
@@ -210,7 +231,7 @@ detail::ListedReader::Outcome ShardReader::State::try_as_listed(Sample& sample) 
 // Only once for a packed shard, since it must be read from its beginning; and there a flipped bit
 // may show up as anything, even as an exceeded limit or an early end.
 bool ShardReader::State::may_come_right(const Error& fault) {
-  if (!io::is_network_url(*url)) return false;
+  if (!io::is_network_url(*url) || is_known_damaged()) return false;
   packed = packed || (group && group->tar().compressed());
   if (!packed) return fault.code() == ErrorCode::kCorrupt;
   return is_damage(fault) && !std::exchange(packed_read_again, true);
@@ -245,8 +266,10 @@ void ShardReader::State::lose(const Error& error) {
 // Whether the tar is at the sample after the cursor's despite the fault, so that nothing needs to
 // be reopened: only payload bytes differed.
 bool ShardReader::State::stands_at_next() const {
-  return group && group->can_continue() && cursor + 1 < last &&
-         group->position() == options.index->samples[cursor + 1].offset;
+  if (cursor + 1 >= last) return false;
+  const std::uint64_t next = options.index->samples[cursor + 1].offset;
+  if (by_index) return by_index->position() == next;
+  return group && group->can_continue() && group->position() == next;
 }
 
 // Whether the next sample lies past the end of the file. A source that cannot be opened at the

@@ -47,9 +47,9 @@ struct ShardOptions {
   std::uint64_t expected_bytes = 0;
   /// The shard's index. If set, every sample is checked against it (key; each member's offset, size
   /// and header; the CRC-32 of each field wanted), a missing end is detected, and damage costs only
-  /// the samples it hits. A sample that arrived damaged over the network is fetched once more; in a
-  /// packed shard, which must then be read from its beginning, only the first. Requires: neither
-  /// rename nor select.
+  /// the samples it hits. A sample that arrived damaged over the network is fetched once more,
+  /// unless that was in vain for the two before it; in a packed shard, which must then be read from
+  /// its beginning, only the first. Requires: neither rename nor select.
   std::shared_ptr<const ShardIndex> index = {};
   /// With an index: returns the samples as it lists them, with key, url, offset and size
   /// (Sample::passed_bytes) but without fields, and never opens the shard.

@@ -78,7 +78,8 @@ class OpenShard {
 
   // Readers treat members of one key that are not adjacent as damage.
   void refuse_known_key(const std::string& key) {
-    if (keys_.insert(key, 0)) refuse("a key twice in one shard", {.url = url_, .key = key});
+    if (keys_.insert(key, 0))
+      refuse("a key twice in one shard", {.url = io::printable_url(url_), .key = key});
   }
 
   void add(const std::string& key, const std::vector<Member>& members) {
@@ -102,22 +103,15 @@ class OpenShard {
 
   ShardSummary publish() {
     const detail::WrittenTar tar = tar_.end();
-    // Another writer's shard has its own index, which is not ours to replace.
-    if (replace_ == io::Replace::kNever && !io::is_network_url(url_) &&
-        std::filesystem::exists(url_))
-      refuse("file exists and may not be replaced", {.url = url_});
-    if (indexed_) {
-      index_.end = tar.end;
-      index_.bytes = tar.bytes;
-      index_.sha256 = tar.sha256;
-      write_index(index_, index_url(url_), io::Replace::kAtomically, opener_);
-    }
-    try {
+    index_.end = tar.end;
+    index_.bytes = tar.bytes;
+    index_.sha256 = tar.sha256;
+    if (!indexed_)
       tar_.publish();
-    } catch (...) {
-      if (indexed_) remove_index();
-      throw;
-    }
+    else if (io::is_network_url(url_))
+      publish_object();
+    else
+      publish_file();
     return {.url = url_, .samples = samples_, .bytes = tar.bytes, .sha256 = tar.sha256};
   }
 
@@ -126,13 +120,44 @@ class OpenShard {
   std::uint64_t payload_bytes() const { return payload_bytes_; }
 
  private:
-  // An index without a shard does no harm: the next writer replaces it.
-  void remove_index() const {
-    const std::string index = index_url(url_);
+  void put_index() const {
+    write_index(index_, index_url(url_), io::Replace::kAtomically, opener_);
+  }
+
+  // No shard is without its index. An index without a shard does no harm: the next writer replaces
+  // it.
+  void publish_file() {
+    // Another writer's shard has its own index, which is not ours to replace.
+    if (replace_ == io::Replace::kNever && std::filesystem::exists(url_))
+      refuse("file exists and may not be replaced", {.url = url_});
+    put_index();
     try {
-      if (io::is_network_url(index)) return opener_->remove(index);
-      static_cast<void>(std::remove(index.c_str()));
-    } catch (const Error&) {  // what made the shard fail is what is said
+      tar_.publish();
+    } catch (...) {
+      static_cast<void>(std::remove(index_url(url_).c_str()));
+      throw;
+    }
+  }
+
+  // A store has no locks: of writers that may not replace, it takes one's shard, and only that one
+  // touches the index. Where the shard may be replaced, its old index goes first, so that no reader
+  // finds the new shard beside it.
+  void publish_object() {
+    if (replace_ == io::Replace::kAtomically) try_remove(index_url(url_));
+    tar_.publish();
+    try {
+      put_index();
+    } catch (...) {
+      if (replace_ == io::Replace::kNever) try_remove(url_);
+      throw;
+    }
+  }
+
+  // What cannot be removed is said by what follows, or less than what came before.
+  void try_remove(const std::string& url) const {
+    try {
+      opener_->remove(url);
+    } catch (const Error&) {
     }
   }
 

@@ -6,9 +6,12 @@
 //
 // Members are ustar (pax only if ustar cannot hold a name), fields in byte order of their names, so
 // the same samples give the same bytes. A writer that was not finish()ed leaves the completed
-// shards and nothing of the open one. A shard's index (wds/shard_index.h) is computed while writing
-// and published before the shard, so no shard is without its index; an index without a shard is
-// replaced.
+// shards and nothing of the open one. A shard's index (wds/shard_index.h) is computed while
+// writing. On disk it is published before the shard, so no shard is without its index; an index
+// without a shard is replaced. In a store it is put behind the shard, by the writer whose shard the
+// store took. Two that may replace (Replace::kAtomically) and write one shard at once may leave
+// one's shard with the other's index, which readers and `verify` notice: a store has no
+// transactions.
 //
 // Threads of its own hash and write what write() hands over, and publish a full shard (fsync,
 // index, rename) while the next one is filled: what they fail at is thrown by a later call, and by

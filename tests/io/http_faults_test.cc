@@ -163,7 +163,13 @@ TEST_F(HttpFaults, AnObjectThatChangesMidwayIsAFault) {
       {"ETag: \"v1\"\r\n", "ETag: \"v2\"\r\n"},
       {"Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\n",
        "Last-Modified: Sat, 01 Jan 2022 00:00:01 GMT\r\n"},
-      {"X: 1\r\n", "X: 2\r\n"}};
+      {"X: 1\r\n", "X: 2\r\n"},
+      // Another version's answer may lack what the first one was known by.
+      {"ETag: \"v1\"\r\n", "X: 2\r\n"},
+      {"ETag: \"v1\"\r\n", "ETag: W/\"v1\"\r\n"},
+      {"ETag: W/\"v1\"\r\n", "ETag: W/\"v2\"\r\n"},
+      {"ETag: W/\"v1\"\r\n", "X: 2\r\n"},
+      {"Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\n", "X: 2\r\n"}};
   for (const auto& [before, after] : versions) {
     serve([&, before = before, after = after](const ScriptedRequest& request) -> ScriptedReply {
       if (request.number == 0)
@@ -342,6 +348,30 @@ TEST_F(HttpFaults, RetryAfterHasACeilingAndIsWithinThePatience) {
   EXPECT_EQ(read_all(*opener.open(server_->url("/a.tar")), 100).text(), "hello");
   EXPECT_GE(clock_.sleeps().back(), milliseconds(300'000));
   EXPECT_LE(clock_.sleeps().back(), milliseconds(300'500));
+}
+
+TEST_F(HttpFaults, AnEmptyObjectIsNoFaultOfARange) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {request.header("range").empty() ? http_reply(200, "", "") : http_reply(416, "", "no")};
+  });
+  EXPECT_EQ(read(), "");
+  EXPECT_EQ(requests(), 2U);
+  EXPECT_TRUE(clock_.sleeps().empty());
+}
+
+TEST_F(HttpFaults, AProxyIsNamedAndItsPasswordIsNot) {
+  serve([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {http_serve(request, "hello")};
+  });
+  for (const char* proxy : {"socks9://us:secretpw@127.0.0.1:1", "http://us:secretpw@127.0.0.1:x",
+                            "http://us:secretpw@127.0.0.1:1"}) {
+    ::setenv("http_proxy", proxy, 1);
+    const Error error = fault();
+    ::unsetenv("http_proxy");
+    EXPECT_THAT(error.what(), HasSubstr("proxy")) << proxy;
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("secretpw")));
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("us:")));
+  }
 }
 
 // Nothing tells that the two halves are of different objects.

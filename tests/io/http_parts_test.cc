@@ -205,7 +205,8 @@ TEST_F(HttpParts, ARefusedPartIsAFaultAtItsOffset) {
 }
 
 TEST_F(HttpParts, AnObjectThatChangesBetweenPartsIsAFault) {
-  const std::vector<std::string> changes{"412", "ETag: \"v2\"\r\n", "larger"};
+  const std::vector<std::string> changes{"412", "ETag: \"v2\"\r\n", "larger", "",
+                                         "ETag: W/\"v1\"\r\n"};
   for (const std::string& change : changes) {
     serve([this, change](const ScriptedRequest& request) -> ScriptedReply {
       if (request.range_start() < 500'000) return {http_serve(request, object_, kTag)};

@@ -130,6 +130,25 @@ TEST(ObjectStore, S3RequestsAreSignedAndOtherHostsLearnNothing) {
   EXPECT_EQ(other.requests()[0].header("x-amz-security-token"), "");
 }
 
+// Of a server's folders "d/../a" is "a"; a bucket has no folders.
+TEST(ObjectStore, DotsOfAKeyAreItsOwn) {
+  const ScriptedHttpServer store([&](const ScriptedRequest& request) -> ScriptedReply {
+    return {http_serve(request, "hello")};
+  });
+  ObjectStoreOptions stores{.s3 = kExampleKeys};
+  stores.s3.endpoint = stores.gcs.endpoint = stores.hub.endpoint = store.url("");
+  stores.gcs.access_token = "t";
+  const UrlOpener opener({.object_stores = stores});
+  for (const char* url :
+       {"s3://bucket/d/sub/../a.tar", "gs://bucket/d/./a.tar", "hf://datasets/o/n/d/../a.tar"})
+    EXPECT_EQ(read_object(opener, url, 100).text(), "hello");
+  read_object(opener, store.url("/d/sub/../a.tar"), 100);
+  std::vector<std::string> targets;
+  for (const ScriptedRequest& request : store.requests()) targets.push_back(request.target);
+  EXPECT_THAT(targets, ::testing::ElementsAre("/bucket/d/sub/../a.tar", "/bucket/d/./a.tar",
+                                              "/datasets/o/n/resolve/main/d/../a.tar", "/d/a.tar"));
+}
+
 TEST(ObjectStore, GcsRequestsBearTheToken) {
   const ScriptedHttpServer store([](const ScriptedRequest& request) -> ScriptedReply {
     return {http_serve(request, "hello")};

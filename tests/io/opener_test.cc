@@ -5,6 +5,7 @@
 
 #include "io/base/error.h"
 #include "io/local_path.h"
+#include "io/same_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace millrace::io {
@@ -121,7 +122,24 @@ TEST(PrintableUrl, HidesWhatMayBeSecret) {
   EXPECT_EQ(printable_url("https://user:pass@host:1/a.tar?sig=x#y"), "https://host:1/a.tar");
   EXPECT_EQ(printable_url("https://host/a@b.tar"), "https://host/a@b.tar");
   EXPECT_EQ(printable_url("/data/a?b#c@d.tar"), "/data/a?b#c@d.tar");
-  EXPECT_EQ(printable_url("s3://bucket/key?versionId=1"), "s3://bucket/key");
+  EXPECT_EQ(printable_url("s3://bucket/key?a#b@c"), "s3://bucket/key?a#b@c") << "all of a key";
+}
+
+TEST(FileIdentity, IsOneForAllSpellingsOfAUrl) {
+  const std::string plain = "http://h/d/a-1.tar";
+  for (const char* url :
+       {"HTTP://h/d/a-1.tar", "http://H/d/a-1.tar", "http://h:80/d/a-1.tar", "http://h/d/a%2D1.tar",
+        "http://h/d/a-1.tar#x", "http://h/d//a-1.tar", "http://h/e/../d/./a-1.tar"})
+    EXPECT_EQ(file_identity(url), file_identity(plain)) << url;
+  for (const char* url : {"https://h/d/a-1.tar", "http://h:81/d/a-1.tar", "http://h/D/a-1.tar",
+                          "http://h/d%2Fa-1.tar", "http://h/d/a-1.tar?x"})
+    EXPECT_NE(file_identity(url), file_identity(plain)) << url;
+  EXPECT_EQ(file_identity("http://h/a?x=%2d%c3"), file_identity("http://h/a?x=-%C3"));
+  EXPECT_EQ(file_identity("S3://b/k"), file_identity("s3://b/k"));
+  EXPECT_NE(file_identity("s3://b/d//k"), file_identity("s3://b/d/k")) << "a key is any text";
+  EXPECT_NE(file_identity("s3://b/k#x"), file_identity("s3://b/k"));
+  EXPECT_EQ(file_identity("hf://datasets/o/n@main/k"), file_identity("hf://datasets/o/n/k"));
+  EXPECT_NE(file_identity("hf://datasets/o/n/d@main/k"), file_identity("hf://datasets/o/n/d/k"));
 }
 
 }  // namespace

@@ -398,6 +398,19 @@ TEST(Verify, AManifestIsComparedWithItself) {
   }
 }
 
+TEST(Verify, AShardThatTheNamedManifestDoesNotListIsAFault) {
+  const TempDir dir;
+  const std::string shards = make_listed_set(dir);
+  auto manifest = nlohmann::json::parse(read_file(dir / "set-manifest.json"));
+  manifest["shardlist"].erase(1);
+  manifest.erase("nsamples");
+  write_file(dir / "other.json", manifest.dump());
+  const auto report = report_of({shards, "--manifest", dir / "other.json"}, 1);
+  EXPECT_EQ(report["num_faults"], 1);
+  EXPECT_EQ(report["faults"][0]["message"], "the manifest does not list the shard");
+  EXPECT_EQ(report["emitted"], 30);
+}
+
 // The faults of a set of 30 samples in shards of 20, whose second shard a manifest lists otherwise.
 nlohmann::json faults_when_listed_with(const nlohmann::json& change) {
   const TempDir dir;

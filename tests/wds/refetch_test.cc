@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -140,6 +141,63 @@ TEST(Refetch, ADamagedPackedShardIsReadAgainOnlyOnce) {
   EXPECT_EQ(faults, 4) << "each sample's own, and the bytes of the whole differ by no sample more";
   EXPECT_EQ(reader.refetched(), 0U);
   EXPECT_EQ(opener.opens(kUrl), 2) << "the tar continues after the damage";
+}
+
+/// 40 samples; `payload` tells the size of each.
+std::string rewritten(const std::function<int(int)>& payload, bool reversed) {
+  TarBuilder tar;
+  for (int n = 0; n < 40; ++n) {
+    const int i = reversed ? 39 - n : n;
+    tar.file("k" + std::to_string(100 + i) + ".txt",
+             std::string(static_cast<std::size_t>(payload(i)), static_cast<char>('a' + i % 26)));
+  }
+  return tar.end().bytes();
+}
+
+/// Each of one sample.
+std::size_t num_faults(ShardReader& reader) {
+  std::size_t faults = 0;
+  for (Sample sample;;) {
+    try {
+      if (!reader.next(sample)) return faults;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCorrupt) << error.what();
+      ++faults;
+      if (!reader.can_continue()) return faults;
+    }
+  }
+}
+
+TEST(Refetch, AShardThatWasRewrittenBehindItsIndexCostsFewRequests) {
+  const auto of_one_size = [](int) { return 700; };
+  const auto of_two_sizes = [](int i) { return i < 13 ? 40'000 : 700; };
+  for (const std::function<int(int)>& payload :
+       {std::function<int(int)>(of_one_size), std::function<int(int)>(of_two_sizes)}) {
+    const std::string before = rewritten(payload, false);
+    const std::string now = rewritten(payload, true);
+    ASSERT_EQ(now.size(), before.size());
+    const FlippingOpener opener = one_object(kUrl, now, now, 0);
+    ShardReader reader(opener, kUrl, {.index = index_of(before)});
+    EXPECT_GE(num_faults(reader), 38U) << "a sample in the middle may be where it was";
+    EXPECT_EQ(reader.refetched(), 0U);
+    EXPECT_LE(opener.opens(kUrl), 10);
+  }
+}
+
+TEST(Refetch, BehindManyDamagedSamplesOneIsFetchedOnceMoreAgain) {
+  const auto of_one_size = [](int) { return 700; };
+  const std::string good = rewritten(of_one_size, false);
+  const auto index = index_of(good);
+  std::string stored = good;
+  for (std::size_t i = 3; i < 20; ++i)
+    stored = flipped(stored, index->samples[i].members[0].offset);
+  const std::string on_the_way = flipped(stored, index->samples[30].members[0].offset);
+  for (int bad = 1; bad < 6; ++bad) {
+    const FlippingOpener opener = one_object(kUrl, stored, on_the_way, bad);
+    ShardReader reader(opener, kUrl, {.index = index});
+    EXPECT_EQ(num_faults(reader), 17U) << bad;
+    EXPECT_LE(opener.opens(kUrl), 8);
+  }
 }
 
 TEST(Refetch, ADamagedIndexIsAskedForOnceMore) {

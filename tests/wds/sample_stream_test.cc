@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "io/base/error.h"
@@ -12,6 +13,7 @@
 #include "tests/support/tar_builder.h"
 #include "tests/support/temp_dir.h"
 #include "tests/wds/memory_opener.h"
+#include "wds/detail/index_text.h"
 #include "wds/detail/webdataset_shuffle.h"
 #include "wds/reshard.h"
 #include "wds/sample_counts.h"
@@ -622,6 +624,53 @@ TEST(SampleStream, WhatABufferHeldAndIsGoneIsFollowedByThePolicy) {
   EXPECT_EQ(drain(once_more), keys);
   FaultLedger budget({.on_fault = OnFault::kSkip, .max_faults = 1});
   EXPECT_THROW(SampleStream(later.spec, later.position, later.set.opener, budget), Error);
+}
+
+/// A set of one shard, whose samples a buffer holds, on a server that counts its openings.
+class CountedOpener final : public io::Opener {
+ public:
+  MemoryOpener files;
+  mutable std::map<std::string, int> opens;
+  std::unique_ptr<io::ByteSource> open(const std::string& url,
+                                       const io::OpenOptions& options) const override {
+    ++opens[url];
+    return files.open(url, options);
+  }
+};
+
+std::string one_of_200(bool reversed) {
+  TarBuilder tar;
+  for (int n = 0; n < 200; ++n) {
+    const std::string key = std::to_string(1000 + (reversed ? 199 - n : n));
+    tar.file(key + ".txt", key + std::string(3000, 'x'));
+  }
+  return tar.end().bytes();
+}
+
+// As many requests as there are samples, for each sample of the buffer, would take hours.
+TEST(SampleStream, ABufferOfAShardThatWasRewrittenCostsFewRequests) {
+  const std::string url = "http://h/x.tar";
+  CountedOpener opener;
+  opener.files.files[url] = one_of_200(false);
+  opener.files.files[index_url(url)] = detail::index_text(build_index(opener.files, url));
+  const StreamSpec spec{.shards = std::make_shared<const Strings>(Strings{url}),
+                        .shuffle = {.buffer_samples = 150, .seed = 2},
+                        .indexed = true};
+  FaultLedger ledger;
+  SampleStream stream(spec, opener, ledger);
+  SampleBlock block;
+  stream.next(block);
+  const StreamPosition position = stream.position();
+  ASSERT_GT(position.buffered.size(), 100U);
+  opener.files.files[url] = one_of_200(true);
+  opener.opens.clear();
+  EXPECT_THROW(SampleStream(spec, position, opener, ledger), Error);
+  EXPECT_LE(opener.opens[url], 3) << "the first fault ends it";
+  opener.opens.clear();
+  FaultLedger skip({.on_fault = OnFault::kSkip});
+  SampleStream skipping(spec, position, opener, skip);
+  EXPECT_EQ(skip.skipped(), position.buffered.size());
+  EXPECT_LE(opener.opens[url], 10);
 }
 
 TEST(SampleStream, AShardThatIsGoneCostsWhatTheBufferHeldOfIt) {

@@ -163,5 +163,11 @@ TEST(ShardIndex, DaliLinesAreSuffixOffsetSizeName) {
   EXPECT_EQ(testing::read_file(dir / "x.idx"), "v1.2 1\ncls 512 1 a.cls jpg 1536 2 a.jpg\n");
 }
 
+TEST(ShardIndex, OfAKeyWithAQuestionMarkIsBesideIt) {
+  EXPECT_EQ(index_url("s3://b/q?x=1.tar"), "s3://b/q?x=1.tar.index.json");
+  EXPECT_EQ(index_url("gs://b/h#h.tar"), "gs://b/h#h.tar.index.json");
+  EXPECT_EQ(index_url("http://h/a.tar?sig=1"), "http://h/a.tar.index.json?sig=1");
+}
+
 }  // namespace
 }  // namespace millrace::wds

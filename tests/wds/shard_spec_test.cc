@@ -58,6 +58,21 @@ TEST(Braces, UnbalancedIsAnError) {
   }
 }
 
+TEST(Braces, AFaultShowsNoSecrets) {
+  const auto said = [](const std::string& pattern) -> std::string {
+    try {
+      expand_braces(pattern);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(said("http://us:pw@h/d/s-{0..x.tar?sig=SECRET"),
+            "unbalanced braces in shard pattern 'http://h/d/s-{0..x.tar'");
+  EXPECT_EQ(said("{http://us:pw@h/a,https://us:pw@h/b"),
+            "unbalanced braces in shard pattern '{http://h/a,https://h/b'");
+}
+
 TEST(Braces, BombsAreRefused) {
   const std::string deep(200'000, '{');
   for (const std::string& pattern :

@@ -8,6 +8,7 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/temp_dir.h"
 #include "wds/detail/archive_handles.h"
 #include "wds/detail/utf8_locale.h"
@@ -244,6 +245,60 @@ TEST(ShardWriter, OfTwoWritersTheLoserKeepsTheWinnersIndex) {
   EXPECT_EQ(written_keys_of(dir / "s-000.tar"), std::vector<std::string>{"a"});
 }
 
+/// A writer of "mem://b/s-0.tar" in `store`, with one sample.
+ShardWriter store_writer(const io::Opener& opener, const std::string& key,
+                         io::Replace replace = io::Replace::kNever) {
+  ShardWriter writer({.pattern = "mem://b/s-%d.tar", .replace = replace, .opener = &opener});
+  writer.write(sample(key));
+  return writer;
+}
+
+TEST(ShardWriter, OfTwoWritersToAStoreTheLoserTouchesNothing) {
+  testing::MemoryStore store;
+  const auto opener = store.opener();
+  ShardWriter winner = store_writer(*opener, "a");
+  ShardWriter loser = store_writer(*opener, "b");
+  winner.finish();
+  const auto objects = store.objects();
+  EXPECT_EQ(objects.size(), 2U);
+  std::vector<std::string> done;
+  store.before = [&](const std::string& what, const std::string& url) {
+    done.push_back(what + " " + url);
+  };
+  EXPECT_THROW(loser.finish(), Error);
+  EXPECT_EQ(store.objects(), objects);
+  EXPECT_EQ(done, std::vector<std::string>{"put mem://b/s-0.tar"}) << "not even for a while";
+}
+
+TEST(ShardWriter, AStoresShardWithoutItsIndexIsTakenBack) {
+  testing::MemoryStore store;
+  const auto opener = store.opener();
+  store.put("mem://b/s-0.tar.index.json", "left by a run that was killed");
+  ShardWriter writer = store_writer(*opener, "a");
+  store.before = [&](const std::string& what, const std::string& url) {
+    if (what == "put" && url.ends_with(".json")) throw Error(ErrorCode::kIo, "no room");
+  };
+  EXPECT_THROW(writer.finish(), Error);
+  EXPECT_FALSE(store.objects().contains("mem://b/s-0.tar"));
+  store.before = {};
+  store_writer(*opener, "b").finish();
+  EXPECT_EQ(build_index(*opener, "mem://b/s-0.tar").sha256,
+            read_index(*opener, "mem://b/s-0.tar.index.json").sha256);
+}
+
+TEST(ShardWriter, AStoresShardIsNeverBesideTheIndexOfTheOneItReplaces) {
+  testing::MemoryStore store;
+  const auto opener = store.opener();
+  store_writer(*opener, "a").finish();
+  store.before = [&](const std::string& what, const std::string& url) {
+    if (what == "put" && url.ends_with(".tar")) {
+      EXPECT_FALSE(store.objects().contains("mem://b/s-0.tar.index.json"));
+    }
+  };
+  store_writer(*opener, "b", io::Replace::kAtomically).finish();
+  EXPECT_EQ(store.objects().size(), 2U);
+}
+
 TEST(ShardWriter, TheManifestListsAnEarlierRunsShardsToo) {
   const TempDir dir;
   const auto first = [&] {
@@ -289,6 +344,32 @@ TEST(ShardName, TakesOnePercentDAndNothingElse) {
   for (const char* bad :
        {"a.tar", "%s", "%d%d", "%n", "%", "%0", "%06x", "%999999999999999999999d"}) {
     EXPECT_THROW(shard_name(bad, 0), Error) << bad;
+  }
+}
+
+TEST(ShardName, OfAUrlMayHaveEscapes) {
+  EXPECT_EQ(shard_name("http://h/a%20data/%C3%A9-%06d.tar?s=%2F", 12),
+            "http://h/a%20data/%C3%A9-000012.tar?s=%2F");
+  for (const char* bad : {"http://h/a%20b.tar", "http://h/%20d-%d-%d.tar", "http://h/%zz%d.tar"})
+    EXPECT_THROW(shard_name(bad, 0), Error) << bad;
+  EXPECT_THROW(shard_name("a%20b-%d.tar", 0), Error) << "a path has none";
+}
+
+TEST(ShardName, OfAShardMayBeInAQuery) {
+  for (const char* url : {"http://h/get?file=s-0.tar", "http://h/get.index.json?file=s-0.tar&sig=x",
+                          "http://h/s.tar?x", "s3://b/q?x.tar"})
+    EXPECT_TRUE(is_shard_or_index(url)) << url;
+  for (const char* url : {"http://h/get?file=s.json", "http://h/get"})
+    EXPECT_FALSE(is_shard_or_index(url)) << url;
+}
+
+TEST(ShardName, ARefusedPatternShowsNoSecrets) {
+  try {
+    shard_name("http://us:pw@h/w.tar?sig=x", 0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "InvalidArgument: a shard pattern holds one %d or %0Nd: http://h/w.tar");
   }
 }
 

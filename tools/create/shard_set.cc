@@ -38,12 +38,13 @@ std::string fold_pattern(const std::string& pattern, std::uint32_t fold) {
 
 std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t folds) {
   const bool marked = pattern.find(kFoldMark) != std::string::npos;
+  const std::string shown = io::printable_url(pattern);
   const auto refuse = [](const std::string& message) {
     throw Error(ErrorCode::kInvalidArgument, message);
   };
-  if (marked && folds == 0) refuse(pattern + ": {fold} in the pattern needs --folds");
+  if (marked && folds == 0) refuse(shown + ": {fold} in the pattern needs --folds");
   if (!marked && folds > 0)
-    refuse(pattern + ": --folds needs {fold} in the pattern, as in out/fold{fold}/train-%06d.tar");
+    refuse(shown + ": --folds needs {fold} in the pattern, as in out/fold{fold}/train-%06d.tar");
   std::vector<std::string> patterns;
   if (folds == 0) patterns.push_back(pattern);
   for (std::uint32_t fold = 0; fold < folds; ++fold)
@@ -51,7 +52,8 @@ std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t 
   std::set<std::string> manifests;
   for (const std::string& one : patterns)
     if (!manifests.insert(manifest_path(one)).second)
-      refuse(pattern + ": all folds would have the manifest " + manifest_path(one) +
+      refuse(shown + ": all folds would have the manifest " +
+             io::printable_url(manifest_path(one)) +
              ": part the fold from the number, as in fold{fold}-%06d.tar");
   return patterns;
 }
@@ -62,14 +64,18 @@ namespace fs = std::filesystem;
 
 /// The parts before and after the number in the pattern's file name.
 std::pair<std::string, std::string> around_number(const std::string& pattern) {
-  const std::string zero = fs::path(wds::shard_name(pattern, 0)).filename().string();
-  const std::string name = fs::path(pattern).filename().string();
-  const std::size_t begin = name.find('%');
-  const std::size_t end = begin == std::string::npos ? begin : name.find('d', begin);
-  if (end == std::string::npos)
-    throw Error(ErrorCode::kInvalidArgument,
-                pattern + ": the shards' number (%06d) must be in the file's name");
-  return {name.substr(0, begin), name.substr(end + 1)};
+  const std::string zero = wds::shard_name(pattern, 0);
+  const auto begin = std::ranges::mismatch(pattern, zero).in1;
+  const auto end =
+      std::ranges::mismatch(pattern.rbegin(), pattern.rend(), zero.rbegin(), zero.rend())
+          .in1.base();
+  const std::string before(pattern.begin(), begin);
+  const std::string after(end, pattern.end());
+  if (after.substr(0, after.find('?')).find('/') != after.npos)
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        io::printable_url(pattern) + ": the shards' number (%06d) must be in the file's name");
+  return {before.substr(before.rfind('/') + 1), after};
 }
 
 /// The digits of the number in `name`; empty if it is not a shard of the pattern.

@@ -53,7 +53,7 @@ void ForwardReader::close() {
 
 Sample ForwardReader::find(std::uint64_t offset) {
   passed_over_.reset();
-  for (Sample sample; next(sample);) {
+  for (Sample sample; next(sample, offset);) {
     if (sample.offset == offset) return sample;
     if (sample.offset > offset) break;
   }
@@ -62,8 +62,10 @@ Sample ForwardReader::find(std::uint64_t offset) {
               {.url = io::printable_url(url_), .offset = offset});
 }
 
-bool ForwardReader::next(Sample& sample) {
-  for (;;) {
+// Nothing is sought behind the offset: a shard that is damaged throughout would be read to its end
+// for each of the samples wanted.
+bool ForwardReader::next(Sample& sample, std::uint64_t offset) {
+  while (reader_->position() <= offset) {
     try {
       return reader_->next(sample);
     } catch (const Error& error) {
@@ -71,6 +73,7 @@ bool ForwardReader::next(Sample& sample) {
       passed_over_ = error;
     }
   }
+  return false;
 }
 
 }  // namespace millrace::wds::detail

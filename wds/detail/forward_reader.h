@@ -36,7 +36,7 @@ class ForwardReader {
   void open(std::uint64_t offset);
   void close();
   Sample find(std::uint64_t offset);
-  bool next(Sample& sample);
+  bool next(Sample& sample, std::uint64_t offset);
 
   std::string url_;
   const io::Opener& opener_;

@@ -10,12 +10,6 @@
 namespace millrace::wds::detail {
 namespace {
 
-[[noreturn]] void differs(const std::string& what, const std::string& member = {},
-                          std::optional<std::uint64_t> offset = {}) {
-  throw Error(ErrorCode::kCorrupt, what + " is not what the index says",
-              {.member = member, .offset = offset});
-}
-
 /// A member as it was found.
 struct Found {
   std::string_view suffix;
@@ -37,17 +31,25 @@ const char* difference(const IndexedMember& expected, const Found& found) {
 void check_member(const IndexedMember& expected, const Found& found, const std::string& key) {
   const char* what = difference(expected, found);
   if (what == nullptr && found.data && crc32(found.data->span()) != expected.crc32) what = "CRC-32";
-  if (what != nullptr) differs(what, key + "." + std::string(found.suffix), found.offset);
+  if (what != nullptr)
+    throw unlike_index(what, key + "." + std::string(found.suffix), found.offset);
 }
 
 }  // namespace
 
+Error unlike_index(const std::string& what, const std::string& member,
+                   std::optional<std::uint64_t> offset) {
+  return Error(ErrorCode::kCorrupt, what + " is not what the index says",
+               {.member = member, .offset = offset});
+}
+
 void check_sample(const IndexedSample& expected, const Sample& sample,
                   const std::vector<PassedMember>& passed,
                   const std::vector<std::uint32_t>& header_crcs) {
-  if (sample.key != expected.key) differs("key " + sample.key);
-  if (sample.offset != expected.offset) differs("place of the sample");
-  if (sample.fields.size() + passed.size() != expected.members.size()) differs("number of members");
+  if (sample.key != expected.key) throw unlike_index("key " + sample.key);
+  if (sample.offset != expected.offset) throw unlike_index("place of the sample");
+  if (sample.fields.size() + passed.size() != expected.members.size())
+    throw unlike_index("number of members");
   auto field = sample.fields.begin();
   auto past = passed.begin();
   for (std::size_t i = 0; i < expected.members.size(); ++i) {

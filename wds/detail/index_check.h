@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "io/base/error.h"
 #include "wds/sample.h"
 #include "wds/shard_index.h"
 
@@ -16,6 +18,9 @@ struct PassedMember {
   IndexedMember member = {};
 };
 
+/// The fault of what differs, of a member or of the sample itself.
+Error unlike_index(const std::string& what, const std::string& member = {},
+                   std::optional<std::uint64_t> offset = {});
 /// Compares `sample` and the members of it that were skipped. Throws: Corrupt, naming the first
 /// difference.
 void check_sample(const IndexedSample& expected, const Sample& sample,

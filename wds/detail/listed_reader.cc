@@ -7,6 +7,7 @@
 
 #include "io/base/hash.h"
 #include "wds/detail/header_blocks.h"
+#include "wds/detail/index_check.h"
 #include "wds/detail/unpack.h"
 #include "wds/member_name.h"
 
@@ -115,6 +116,7 @@ bool ListedReader::is_plain(const IndexedSample& listed) {
 ListedReader::Outcome ListedReader::next(const IndexedSample& listed, Sample& sample) {
   // Its memory is free for the next one.
   sample.fields.clear();
+  difference_.reset();
   if (!is_plain(listed)) return Outcome::kNotPlain;
   const std::uint64_t num_bytes = padded_end(listed.members.back()) - listed.offset;
   if (num_bytes <= kMostCopied) return copy(listed, num_bytes, sample);
@@ -128,15 +130,28 @@ ListedReader::Outcome ListedReader::next(const IndexedSample& listed, Sample& sa
 }
 
 ListedReader::Outcome ListedReader::compare(const IndexedSample& listed,
-                                            std::span<const std::byte> bytes) const {
+                                            std::span<const std::byte> bytes) {
   for (const IndexedMember& member : listed.members) {
     const auto payload = payload_in(bytes, listed, member);
     const auto header = bytes.subspan(member.offset - listed.offset - kBlockBytes, kBlockBytes);
-    if (crc32(header) != member.header_crc32) return Outcome::kDiffers;
+    if (crc32(header) != member.header_crc32) return differ(listed, member, "CRC-32 of the header");
     if (!describes(header, listed.key, member)) return Outcome::kNotPlain;
-    if (is_wanted(member) && crc32(payload) != member.crc32) return Outcome::kDiffers;
+    if (is_wanted(member) && crc32(payload) != member.crc32)
+      return differ(listed, member, "CRC-32");
   }
   return Outcome::kRead;
+}
+
+ListedReader::Outcome ListedReader::differ(const IndexedSample& listed, const IndexedMember& member,
+                                           const char* what) {
+  difference_ = unlike_index(what, listed.key + "." + member.suffix, member.offset);
+  return Outcome::kDiffers;
+}
+
+// The bytes of a small sample are still in the tape.
+std::optional<Error> ListedReader::pass_over(const IndexedSample& listed) {
+  if (difference_) tape_->skip(padded_end(listed.members.back()) - tape_->position());
+  return std::exchange(difference_, std::nullopt);
 }
 
 ListedReader::Outcome ListedReader::copy(const IndexedSample& listed, std::size_t num_bytes,

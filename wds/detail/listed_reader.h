@@ -40,9 +40,13 @@ class ListedReader {
   /// Whether a shard with this index can be a plain tar: its stored size is that of one.
   static bool may_read(const ShardIndex& index);
 
-  /// Fills `sample` with the one that is listed. Any outcome but kRead is the reader's last.
+  /// Fills `sample` with the one that is listed. Any outcome but kRead is the reader's last, unless
+  /// pass_over() says otherwise.
   /// Throws: as the source; std::bad_alloc.
   Outcome next(const IndexedSample& listed, Sample& sample);
+  /// After kDiffers for `listed`: what differs. Then next() may be called for the sample behind it.
+  /// Nullopt if the shard does not have all of the sample's bytes.
+  std::optional<Error> pass_over(const IndexedSample& listed);
   std::uint64_t position() const { return tape_->position(); }
   /// The size of the shard; nullopt if the source does not know it.
   std::optional<std::uint64_t> size() const { return tape_->source().size(); }
@@ -52,7 +56,8 @@ class ListedReader {
  private:
   bool is_wanted(const IndexedMember& member) const;
   bool is_plain(const IndexedSample& listed);
-  Outcome compare(const IndexedSample& listed, std::span<const std::byte> bytes) const;
+  Outcome compare(const IndexedSample& listed, std::span<const std::byte> bytes);
+  Outcome differ(const IndexedSample& listed, const IndexedMember& member, const char* what);
   Outcome copy(const IndexedSample& listed, std::size_t num_bytes, Sample& sample);
   Outcome take(const IndexedSample& listed, std::size_t num_bytes, Sample& sample);
   void begin(const IndexedSample& listed, Sample& sample) const;
@@ -63,6 +68,7 @@ class ListedReader {
   std::shared_ptr<const std::string> url_;
   std::vector<std::string> suffixes_;
   std::uint64_t max_member_bytes_;
+  std::optional<Error> difference_;  // of the last sample
 };
 
 }  // namespace millrace::wds::detail

@@ -42,7 +42,8 @@ bool SampleAssembler::reopen_compressed() {
   if (known_plain_) return false;
   auto source = opener_.open(*url_, {.stop = options_.stop});
   auto whole = std::make_unique<TarReader>(std::move(source), options_.tar);
-  if (!whole->skip_to(options_.offset)) return false;
+  known_plain_ = !whole->skip_to(options_.offset);
+  if (known_plain_) return false;
   tar_ = std::move(whole);
   return true;
 }

@@ -29,6 +29,9 @@ class SampleAssembler {
   bool can_continue() const { return !broken_; }
   std::uint64_t position() const;
   bool at_end() const { return started_ && !pending_; }
+  /// Whether an earlier opening, or this one, has shown that the shard is not compressed.
+  bool is_known_plain() const { return known_plain_; }
+  void set_known_plain() { known_plain_ = true; }
   const std::vector<std::uint32_t>& header_crcs() const { return header_crcs_; }
   /// The members of the last sample that were skipped.
   const std::vector<PassedMember>& passed() const { return passed_; }

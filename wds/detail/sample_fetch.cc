@@ -1,6 +1,7 @@
 #include "wds/detail/sample_fetch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -41,8 +42,9 @@ std::vector<WantedShard> by_shard(const std::vector<StreamPosition::SampleRef>& 
 /// The wanted samples of one shard. Threads: one at a time, beside those of other shards.
 class ShardFetch {
  public:
-  ShardFetch(const WantedShard& shard, const PieceReader::Shared& shared)
-      : shard_(shard), shared_(shared) {}
+  /// Where the first fault ends the stream, `failed` is set by it, and ends all that share it.
+  ShardFetch(const WantedShard& shard, const PieceReader::Shared& shared, std::atomic<bool>& failed)
+      : shard_(shard), shared_(shared), failed_(failed) {}
 
   void read(const std::vector<StreamPosition::SampleRef>& refs,
             std::vector<std::optional<BufferedSample>>& samples) {
@@ -51,12 +53,13 @@ class ShardFetch {
     } catch (const Error& fault) {
       return lose(fault, shard_.wanted.size());
     }
-    for (std::size_t n = 0; n < shard_.wanted.size(); ++n) {
+    for (std::size_t n = 0; n < shard_.wanted.size() && !failed_; ++n) {
       const std::size_t place = shard_.wanted[n];
       try {
         samples[place] = sample_at(refs[place]);
         count(1);
       } catch (const Error& fault) {
+        failed_ = failed_ || shared_.ledger.policy().on_fault == OnFault::kFail;
         if (!can_go_on(fault)) return lose(fault, shard_.wanted.size() - n);
         lose(fault, 1);
       }
@@ -91,7 +94,7 @@ class ShardFetch {
 
   // A source that fails would fail, after as long a wait, for every other sample.
   bool can_go_on(const Error& fault) const {
-    return !reader_->is_broken() &&
+    return !failed_ && !reader_->is_broken() &&
            (fault.code() == ErrorCode::kCorrupt || fault.code() == ErrorCode::kTruncated ||
             fault.code() == ErrorCode::kUnsupported || fault.code() == ErrorCode::kExhausted);
   }
@@ -108,6 +111,7 @@ class ShardFetch {
 
   const WantedShard& shard_;
   const PieceReader::Shared& shared_;
+  std::atomic<bool>& failed_;
   std::optional<ForwardReader> reader_;
   std::optional<Joiner> joiner_;
   std::vector<FetchedSamples::Lost> lost_;
@@ -122,7 +126,8 @@ FetchedSamples fetch_samples(const std::vector<StreamPosition::SampleRef>& refs,
   const std::vector<WantedShard> shards = by_shard(refs, piece_of);
   std::vector<ShardFetch> fetches;
   fetches.reserve(shards.size());
-  for (const WantedShard& shard : shards) fetches.emplace_back(shard, shared);
+  std::atomic<bool> failed{false};
+  for (const WantedShard& shard : shards) fetches.emplace_back(shard, shared, failed);
   for_each_on_threads(shards.size(), kShardsAtOnce,
                       [&](std::size_t i) { fetches[i].read(refs, samples); });
   FetchedSamples all;

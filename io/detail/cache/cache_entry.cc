@@ -14,6 +14,7 @@
 #include "io/base/file_lock.h"
 #include "io/base/hash.h"
 #include "io/opener.h"
+#include "io/url_query.h"
 
 namespace millrace::io::detail {
 namespace {
@@ -68,16 +69,13 @@ std::string CachedObject::name() const {
   return cache_fan(key) + "/" + key + "-" + tag;
 }
 
-// printable_url() drops user, password, query and fragment; of those the query names the object,
-// and in the key of a bucket's object '?' and '#' mean nothing.
+// printable_url() drops user, password, query and fragment; of those the query names the object.
 std::string cache_key(const std::string& url) {
   std::string named = printable_url(url);
-  const bool http = url.starts_with("http");
-  const std::size_t tail = url.find_first_of(http ? "?" : "?#");
-  if (tail != std::string::npos) {
-    const std::size_t end = http ? url.find('#', tail) : std::string::npos;
-    const auto query =
-        std::string_view(url).substr(tail + 1, end == std::string::npos ? end : end - tail - 1);
+  const std::size_t tail = query_begin(url);
+  if (tail != std::string::npos && url[tail] == '?') {
+    const std::size_t end = std::min(url.find('#', tail), url.size());
+    const auto query = std::string_view(url).substr(tail + 1, end - tail - 1);
     named.append(1, '\n').append(unsigned_query(query));
   }
   return digest(named).substr(0, kKeyDigits);

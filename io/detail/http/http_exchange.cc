@@ -123,6 +123,7 @@ HttpExchange::HttpExchange(HttpClient& client, const HttpTarget& target, HttpReq
     : client_(client), request_(std::move(request)), signer_(target.signer) {
   request_.name = target.name;
   request_.url = target.url;
+  request_.path_as_is = target.path_as_is;
   sign(stop);
   send();
 }

@@ -37,22 +37,42 @@ enum class Connection { kAny, kOwn };
 
 // Identifies one version of an object. An empty member is unknown.
 struct Version {
-  std::string etag;
+  std::string etag;       // a strong one
+  std::string weak_etag;  // two versions may share it
   std::string last_modified;
   std::optional<std::uint64_t> size;
 };
 
 Version version_of(const HttpHead& head, std::optional<std::uint64_t> size) {
-  return {std::string(strong_etag(head)), std::string(head.field("last-modified")), size};
+  const std::string etag(head.field("etag"));
+  const bool strong = !strong_etag(head).empty();
+  return {.etag = strong ? etag : "",
+          .weak_etag = strong ? "" : etag,
+          .last_modified = std::string(head.field("last-modified")),
+          .size = size};
 }
 
-bool differ(const std::string& a, const std::string& b) {
-  return !a.empty() && !b.empty() && a != b;
+// What a weak ETag has in common with a strong one of the same version (RFC 9110, 8.8.3.2).
+std::string_view opaque_tag(const Version& version) {
+  std::string_view tag = version.etag.empty() ? version.weak_etag : version.etag;
+  if (tag.starts_with("W/")) tag.remove_prefix(2);
+  return tag;
 }
 
-bool differ(const Version& a, const Version& b) {
-  return differ(a.etag, b.etag) || differ(a.last_modified, b.last_modified) ||
-         (a.size && b.size && *a.size != *b.size);
+bool differ(std::string_view a, std::string_view b) { return !a.empty() && !b.empty() && a != b; }
+
+// Whether `now` lacks what the version is known by, as what a cache or another server gives of a
+// second version may.
+bool lacks(const Version& known, const Version& now) {
+  if (!known.etag.empty()) return now.etag.empty();
+  return (!known.weak_etag.empty() && opaque_tag(now).empty()) ||
+         (!known.last_modified.empty() && now.last_modified.empty());
+}
+
+bool differ(const Version& known, const Version& now) {
+  return lacks(known, now) || differ(opaque_tag(known), opaque_tag(now)) ||
+         differ(known.last_modified, now.last_modified) ||
+         (known.size && now.size && *known.size != *now.size);
 }
 
 HttpFault fault(ErrorCode code, std::string message, bool retry) {
@@ -257,6 +277,7 @@ std::optional<HttpFault> HttpSource::await_response() {
     if (!exchange_) next_response();
     if (auto problem = exchange_->wait_for_head(stop_)) return problem;
     if (auto problem = accept()) return problem;
+    if (!exchange_) continue;
     accepted_ = !lacks_version();
     if (!accepted_) {
       leave_parts();
@@ -424,6 +445,8 @@ std::optional<HttpFault> HttpSource::accept_part() {
   }
   const std::uint64_t size = *range->last - *range->first + 1;
   if (content_length(head).value_or(size) != size) return misanswered("lengths that disagree");
+  // Then it is left, and asked for by a request for all that follows.
+  if (part_end_ && strong_etag(head).empty()) return std::nullopt;
   if (auto problem = accept_version(version_of(head, range->total))) return problem;
   skip_ = 0;
   knows_ranges_ = true;
@@ -441,12 +464,18 @@ std::optional<HttpFault> HttpSource::accept_past_end() {
     ended_ = true;
     return std::nullopt;
   }
+  // Some stores say this of an empty object, without its size: all of it is asked for.
+  if (!range && position_ == 0 && std::exchange(use_range_, false)) {
+    exchange_.reset();
+    return std::nullopt;
+  }
   if (!range || !range->total || *range->total > position_) {
     return misanswered("status 416 to a range inside the object");
   }
-  if (auto problem = accept_version({.etag = {}, .last_modified = {}, .size = range->total})) {
-    return problem;
-  }
+  // Such an answer is about the size alone.
+  Version version = version_;
+  version.size = range->total;
+  if (auto problem = accept_version(version)) return problem;
   if (*range->total < position_) {
     return fault(ErrorCode::kTruncated,
                  "the object ends at " + std::to_string(*range->total) + ", before the offset",
@@ -461,6 +490,7 @@ std::optional<HttpFault> HttpSource::accept_version(const Version& version) {
   const bool unversioned = version_.etag.empty() && version_.last_modified.empty();
   if (unversioned && position_ > start_) client_->news.unversioned(target_.name);
   if (version_.etag.empty()) version_.etag = version.etag;
+  if (version_.weak_etag.empty()) version_.weak_etag = version.weak_etag;
   if (version_.last_modified.empty()) version_.last_modified = version.last_modified;
   if (!version_.size) version_.size = version.size;
   return std::nullopt;

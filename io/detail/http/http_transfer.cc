@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "io/base/error.h"
+#include "io/detail/http/url.h"
 
 namespace millrace::io::detail {
 namespace {
@@ -79,6 +80,26 @@ std::optional<Clock::Duration> least_round_trip(CURL* handle, curl_socket_t sock
   return std::chrono::microseconds(info.tcpi_min_rtt);
 }
 
+// "h port 80" of the "h:80" that url_host() gives.
+std::string as_libcurl_names(const std::string& server) {
+  const std::size_t colon = std::min(server.rfind(':'), server.size());
+  std::string host = server.substr(0, colon);
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  return host + " port " + server.substr(std::min(colon + 1, server.size()));
+}
+
+// libcurl repeats a proxy's variable, which may hold a password. And it names what it could not
+// connect to without telling that it is a proxy, which is so if it is not the url's `server`.
+std::string shown_error(std::string text, CURLcode code, const std::string& server) {
+  constexpr std::string_view kUnconnected = "Failed to connect to ";
+  if (text.starts_with("Unsupported proxy"))
+    text = "the environment's proxy is not of the form http://HOST:PORT";
+  if (text.starts_with(kUnconnected) &&
+      !text.starts_with(std::string(kUnconnected) + as_libcurl_names(server) + " "))
+    text.insert(0, "the proxy does not answer: ");
+  return text.find('@') == text.npos ? text : curl_easy_strerror(code);
+}
+
 // Faults that another try cannot fix.
 bool hopeless(CURLcode code) {
   switch (code) {
@@ -126,6 +147,7 @@ HttpTransfer::HttpTransfer(const HttpRequest& request, const HttpOptions& option
     : options_(options),
       news_(news),
       name_(request.name),
+      server_(url_host(request.url)),
       body_(request.body),
       limit_(request.limit),
       easy_(curl_easy_init()),
@@ -143,6 +165,7 @@ std::size_t HttpTransfer::buffer_bytes(const HttpOptions& options) {
 
 void HttpTransfer::set_options(const HttpRequest& request) {
   set(easy_, CURLOPT_URL, request.url.c_str());
+  set(easy_, CURLOPT_PATH_AS_IS, request.path_as_is ? 1L : 0L);
   set(easy_, CURLOPT_HTTPHEADER, headers_.get());
   set(easy_, CURLOPT_PRIVATE, this);
   set(easy_, CURLOPT_ERRORBUFFER, static_cast<char*>(error_text_));
@@ -338,7 +361,8 @@ void HttpTransfer::announce_if_still() {
 
 void HttpTransfer::finish(CURLcode code) {
   if (code == CURLE_OK) return finish({.ok = true});
-  const char* text = error_text_[0] != '\0' ? error_text_ : curl_easy_strerror(code);
+  const std::string text =
+      shown_error(error_text_[0] != '\0' ? error_text_ : curl_easy_strerror(code), code, server_);
   const bool unresolved = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY;
   finish({.retry = !hopeless(code), .message = text, .unresolved = unresolved});
 }

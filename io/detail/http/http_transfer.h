@@ -58,6 +58,7 @@ struct HttpRequest {
   std::optional<HttpBody> body = {};
   /// SHA-256 of the body in hex, for stores that sign it.
   std::string body_sha256 = {};
+  bool path_as_is = false;  ///< as HttpTarget's; HttpExchange sets it
   /// HTTP/1.1, and so a connection that no other request in flight shares.
   bool own_connection = false;
   /// Shortens the options' time limits for resolving, connecting and the first byte.
@@ -160,6 +161,7 @@ class HttpTransfer {
   const HttpOptions& options_;
   NetworkLog& news_;
   const std::string name_;
+  const std::string server_;  // url_host() of the url
   const std::optional<HttpBody> body_;
   const std::optional<Clock::Duration> limit_;
   const Clock::TimePoint asked_at_ = Clock::system().now();

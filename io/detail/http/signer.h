@@ -56,6 +56,9 @@ struct HttpTarget {
   std::string url;
   /// Null: nothing of its requests is secret.
   std::shared_ptr<Signer> signer = {};
+  /// Whether the path goes out as it is. Else "a/../b" is "b", as browsers read a url of folders;
+  /// a bucket's key is any text.
+  bool path_as_is = true;
 };
 
 }  // namespace millrace::io::detail

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <filesystem>
 
 #include "io/base/error.h"
 #include "io/detail/http/curl.h"
 #include "io/opener.h"
+#include "io/url_query.h"
 
 namespace millrace::io {
 namespace detail {
@@ -16,8 +19,32 @@ bool scheme_char(char c) {
          c == '-' || c == '.';
 }
 
+constexpr std::string_view kUnreserved =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+
+char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+// "%2D" is "-", and "%c3" is "%C3"; "%2F" is no slash.
+std::string without_needless_escapes(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const bool escaped = text[i] == '%' && i + 2 < text.size() &&
+                         std::from_chars(text.data() + i + 1, text.data() + i + 3, value, 16).ptr ==
+                             text.data() + i + 3;
+    if (!escaped) {
+      plain += text[i];
+      continue;
+    }
+    const char byte = static_cast<char>(value);
+    plain += percent_encoded({&byte, 1});
+    i += 2;
+  }
+  return plain;
+}
+
 void set_url(CURLU* handle, const std::string& url) {
-  if (const CURLUcode code = curl_url_set(handle, CURLUPART_URL, url.c_str(), 0);
+  if (const CURLUcode code = curl_url_set(handle, CURLUPART_URL, url.c_str(), CURLU_PATH_AS_IS);
       code != CURLUE_OK) {
     throw Error(ErrorCode::kInvalidArgument, std::string("not a url: ") + curl_url_strerror(code),
                 {.url = printable_url(url)});
@@ -44,8 +71,7 @@ std::string url_scheme(std::string_view url) {
   if (colon == 0 || colon == std::string_view::npos) return "";
   std::string scheme(url.substr(0, colon));
   if (!std::all_of(scheme.begin(), scheme.end(), scheme_char)) return "";
-  std::transform(scheme.begin(), scheme.end(), scheme.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(scheme, scheme.begin(), to_lower);
   const bool known = scheme == "file" || scheme == "pipe";
   return known || url.substr(colon).starts_with("://") ? scheme : "";
 }
@@ -61,6 +87,20 @@ bool same_origin(const std::string& a, const std::string& b) {
   });
 }
 
+std::string normal_url(const std::string& url) {
+  const CurlUrl handle(curl_url());
+  if (curl_url_set(handle.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return url;
+  std::string host = part(handle, CURLUPART_HOST);
+  std::ranges::transform(host, host.begin(), to_lower);
+  const std::filesystem::path path(without_needless_escapes(part(handle, CURLUPART_PATH)));
+  const std::string query = without_needless_escapes(part(handle, CURLUPART_QUERY));
+  curl_url_set(handle.get(), CURLUPART_HOST, host.c_str(), 0);
+  curl_url_set(handle.get(), CURLUPART_PATH, path.lexically_normal().c_str(), 0);
+  curl_url_set(handle.get(), CURLUPART_QUERY, query.empty() ? nullptr : query.c_str(), 0);
+  curl_url_set(handle.get(), CURLUPART_FRAGMENT, nullptr, 0);
+  return part(handle, CURLUPART_URL, CURLU_NO_DEFAULT_PORT);
+}
+
 std::string url_host(const std::string& url) {
   const CurlUrl handle(curl_url());
   if (curl_url_set(handle.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return "";
@@ -69,11 +109,9 @@ std::string url_host(const std::string& url) {
 
 std::string percent_encoded(std::string_view text, std::string_view kept) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
   std::string encoded;
   for (const char c : text) {
-    if (kPlain.find(c) != std::string_view::npos || kept.find(c) != std::string_view::npos) {
+    if (kUnreserved.find(c) != std::string_view::npos || kept.find(c) != std::string_view::npos) {
       encoded += c;
       continue;
     }
@@ -137,6 +175,12 @@ bool is_network_url(const std::string& url) {
   return !scheme.empty() && scheme != "file" && scheme != "pipe";
 }
 
+std::size_t query_begin(const std::string& url) {
+  constexpr std::array<std::string_view, 3> kOfKeys{"s3", "gs", "hf"};
+  const bool keyed = std::ranges::find(kOfKeys, detail::url_scheme(url)) != kOfKeys.end();
+  return keyed || !is_network_url(url) ? std::string::npos : url.find_first_of("?#");
+}
+
 bool is_stream_url(const std::string& url) {
   return url == "-" || detail::url_scheme(url) == "pipe";
 }
@@ -145,7 +189,7 @@ std::string printable_url(const std::string& url) {
   // A local path is printed unchanged: '?' and '#' are ordinary characters there.
   const std::size_t scheme_end = url.find("://");
   if (detail::url_scheme(url).empty() || scheme_end == std::string::npos) return url;
-  std::string text = url.substr(0, url.find_first_of("?#"));
+  std::string text = url.substr(0, query_begin(url));
   const std::size_t host = scheme_end + 3;
   const std::size_t path = std::min(text.find('/', host), text.size());
   const std::size_t at = text.rfind('@', path);

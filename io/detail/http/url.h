@@ -16,6 +16,11 @@ void check_url(const std::string& url);
 /// True if scheme, host and port are the same. Throws: InvalidArgument if either is not a URL.
 bool same_origin(const std::string& a, const std::string& b);
 
+/// One text for all spellings of an http(s) url (RFC 3986, 6.2): scheme and host in lower case, no
+/// default port, no fragment, no escapes of unreserved characters, a path without ".", ".." and
+/// empty folders. Other text is returned unchanged.
+std::string normal_url(const std::string& url);
+
 /// "host:80" of "http://host/x": identifies a server. Empty if `url` is not a URL.
 std::string url_host(const std::string& url);
 

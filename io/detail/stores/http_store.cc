@@ -37,7 +37,7 @@ class WebStore final : public HttpStore {
       : signer_(std::make_shared<FixedLines>(http.headers)) {}
   HttpTarget target(const std::string& url) override {
     check_url(url);
-    return {.name = printable_url(url), .url = url, .signer = signer_};
+    return {.name = printable_url(url), .url = url, .signer = signer_, .path_as_is = false};
   }
 
   void remove(HttpClient& client, const std::string& url, const std::stop_token& stop) override {

@@ -28,7 +28,8 @@ struct HubPath {
 
 [[noreturn]] void malformed(const std::string& url) {
   throw Error(ErrorCode::kInvalidArgument,
-              "not of the form hf://datasets/OWNER/NAME[@REVISION]/PATH", {.url = url});
+              "not of the form hf://datasets/OWNER/NAME[@REVISION]/PATH",
+              {.url = printable_url(url)});
 }
 
 HubPath parse_hub_url(const std::string& url) {
