@@ -57,6 +57,8 @@ struct TrainState {
   std::string meters = {};  ///< the epoch's running sums as JSON, in mid-epoch
   /// The training set and what fixes its order; nullopt if the feed cannot tell.
   std::optional<pipeline::DataIdentity> data = {};
+  /// Likewise of the validation set, whose order does not matter; without shards if there is none.
+  std::optional<pipeline::DataIdentity> validation = {};
   std::string options = {};            ///< TrainOptions::config_json
   std::vector<Setting> settings = {};  ///< what a run that is resumed is compared with
   /// Before the first step: its weights are of a file, so that none is to be taken from the data.

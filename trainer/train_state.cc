@@ -112,6 +112,8 @@ TrainState state_from(const OrderedJson& json) {
   check_position(state);
   if (json.contains("data") && !json.at("data").is_null())
     state.data = pipeline::DataIdentity::from_json(json.at("data").dump());
+  if (json.contains("validation") && !json.at("validation").is_null())
+    state.validation = pipeline::DataIdentity::from_json(json.at("validation").dump());
   state.options = extracted(json.at("options"));
   if (json.contains("has_init")) json.at("has_init").get_to(state.has_init);
   if (json.contains("settings")) state.settings = settings_from_json(json.at("settings").dump());
@@ -137,6 +139,7 @@ std::string TrainState::to_json() const {
   json["position"] = embedded(position);
   json["meters"] = embedded(meters);
   json["data"] = data ? embedded(data->to_json()) : OrderedJson(nullptr);
+  json["validation"] = validation ? embedded(validation->to_json()) : OrderedJson(nullptr);
   json["options"] = embedded(options);
   json["settings"] = embedded(settings_to_json(settings));
   if (has_init && global_step == 0) json["has_init"] = true;

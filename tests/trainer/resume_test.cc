@@ -51,10 +51,14 @@ class NamedFeed final : public Feed {
 
 struct NamedRun {
   explicit NamedRun(int world = 1, std::int64_t batch_size = 8)
-      : feed(batch_size, world), devices(world) {}
+      : feed(batch_size, world), val(batch_size, world), devices(world) {}
   FitResult run(const TrainOptions& options, const std::vector<Observer*>& observers = {}) {
-    return fit({.model = model, .objective = objective, .train = feed, .devices = devices}, options,
-               observers);
+    return fit({.model = model,
+                .objective = objective,
+                .train = feed,
+                .validation = has_val ? &val : nullptr,
+                .devices = devices},
+               options, observers);
   }
   /// The message with which it is refused; empty if it is not.
   std::string refusal(const TrainOptions& options) {
@@ -70,7 +74,13 @@ struct NamedRun {
   testing::LinearModel model{6, 2};
   LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
   NamedFeed feed;
+  NamedFeed val;
+  bool has_val = false;
   LocalThreads devices;
+};
+
+struct ValidatedRun : NamedRun {
+  ValidatedRun() { has_val = true; }
 };
 
 TrainOptions options_of_resume(const testing::TempDir& folder, std::int64_t epochs) {
@@ -113,6 +123,72 @@ TEST(Resume, ShardsThatHoldSomethingElseAreRefusedWithBothValues) {
                     HasSubstr("--allow-changed-data")));
   options.accept_changed_data = true;
   EXPECT_EQ("", swapped.refusal(options));
+}
+
+/// Runs one epoch with a validation set; returns the options of the second one.
+TrainOptions after_a_validated_epoch(const testing::TempDir& folder) {
+  TrainOptions options = options_of_resume(folder, 1);
+  options.checkpoint.top_k = 1;
+  ValidatedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  return options;
+}
+
+TEST(Resume, ABestEpochByAnotherMeasureIsNotReplaced) {
+  const testing::TempDir folder;
+  TrainOptions options = after_a_validated_epoch(folder);
+  const std::string best = folder / "run/checkpoints/best/state.json";
+  const std::string before = testing::read_file(best);
+  EXPECT_THAT(NamedRun().refusal(options),
+              AllOf(HasSubstr("by val_top1, and this run's would be by train_loss"),
+                    HasSubstr("--monitor val_top1 with --val")));
+  options.checkpoint.monitor = "val_loss";
+  EXPECT_THAT(ValidatedRun().refusal(options), HasSubstr("by val_loss"));
+  options.accept_changed_data = true;
+  EXPECT_THAT(ValidatedRun().refusal(options), HasSubstr("by val_loss"));
+  EXPECT_EQ(before, testing::read_file(best));
+  options.resume = folder / "run";
+  options.run_folder = folder / "other";
+  EXPECT_EQ(2, ValidatedRun().run(options).end.best_epoch) << "begun anew in a folder of its own";
+  EXPECT_EQ(before, testing::read_file(best));
+  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("the best epoch begins anew"));
+}
+
+TEST(Resume, ABestEpochOfAnotherValidationSetIsReplacedOnlyIfAllowed) {
+  const testing::TempDir folder;
+  TrainOptions options = after_a_validated_epoch(folder);
+  ValidatedRun other;
+  other.val.data.shards.pop_back();
+  EXPECT_THAT(other.refusal(options), AllOf(HasSubstr("the validation set has changed"),
+                                            HasSubstr("2 shards saved, 1 given: b.tar"),
+                                            HasSubstr("--allow-changed-data")));
+  ValidatedRun refilled;
+  refilled.val.data.shards[1].bytes = 4096;
+  EXPECT_THAT(refilled.refusal(options), HasSubstr("shard b.tar: 20480 bytes"));
+  options.accept_changed_data = true;
+  EXPECT_EQ(2, other.run(options).end.best_epoch);
+}
+
+TEST(Resume, AnotherOrderOfTheValidationSetIsTheSameSet) {
+  const testing::TempDir folder;
+  const TrainOptions options = after_a_validated_epoch(folder);
+  ValidatedRun other;
+  other.val.data.options[0].second = "200";
+  EXPECT_EQ("", other.refusal(options));
+}
+
+TEST(Resume, AValidationSetThatDecidesNothingIsWarnedOf) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_resume(folder, 1);
+  options.checkpoint.monitor = "train_loss";
+  ValidatedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  EXPECT_EQ("", NamedRun().refusal(options));
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("the validation set has changed since the checkpoint: 2 shards saved, 0 "
+                        "given"));
 }
 
 // What fit() kept of its options before rules and schedules were components.

@@ -107,8 +107,10 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->transform(output_path())
       ->check(in_short_help())
       ->check(of_this_start());
-  app.add_flag("--allow-changed-data", accept_changed_data,
-               "Let --resume continue even if the list of shards or their contents have changed")
+  app.add_flag(
+         "--allow-changed-data", accept_changed_data,
+         "Let --resume continue even if the list of shards or their contents have changed; where "
+         "the validation set has, the best epoch begins anew")
       ->check(of_this_start());
   app.add_option("--init", init,
                  "Weights to start from, in torchvision's names: a .safetensors file, a "

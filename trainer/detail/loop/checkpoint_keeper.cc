@@ -40,16 +40,12 @@ double monitored_value(const std::string& monitor, const EpochEvent& event) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-namespace {
-
 std::string checkpoint_folder(const TrainOptions& options) {
   if (!options.checkpoint.folder.empty() || options.run_folder.empty()) {
     return options.checkpoint.folder;
   }
   return options.run_folder + "/checkpoints";
 }
-
-}  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, const io::Opener& opener,
                                    RunWeights& weights, TrainState& state, CheckpointHooks hooks)

@@ -71,6 +71,9 @@ class CheckpointKeeper {
 std::string resolve_monitor(const std::string& wanted, const std::vector<std::string>& measures,
                             bool has_validation);
 
+/// Where the run writes checkpoints; empty: none are.
+std::string checkpoint_folder(const TrainOptions& options);
+
 /// The monitored value of an epoch ("val_top1" is event.val's "top1"); NaN if it has none.
 double monitored_value(const std::string& monitor, const EpochEvent& event);
 

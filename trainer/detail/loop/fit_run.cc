@@ -105,6 +105,9 @@ template <typename Work>
 void FitRun::or_save(const Work& work) {
   try {
     work();
+  } catch (const Error& error) {
+    saves_.save_finished_steps(training_.totals(), error.where().url);
+    throw;
   } catch (...) {
     saves_.save_finished_steps(training_.totals());
     throw;

@@ -45,6 +45,14 @@ CheckpointHooks hooks_to(RunOutput& output) {
       .saved = [&output](const std::string& path) { output.tell(&Observer::on_checkpoint, path); }};
 }
 
+/// Only which samples it has: their order changes no measure.
+std::optional<pipeline::DataIdentity> validation_identity(const Feed* feed) {
+  if (feed == nullptr) return pipeline::DataIdentity{};
+  std::optional<pipeline::DataIdentity> identity = feed->identity();
+  if (identity) identity->options.clear();
+  return identity;
+}
+
 /// After the last batch that any replica took: of a step's batches that of the last device, or of
 /// the last one whose input had not ended.
 std::shared_ptr<const pipeline::Position> last_position(std::span<const EpochTotals> totals) {
@@ -86,6 +94,7 @@ std::string RunSaves::resume() {
   const TrainOptions& options = run_.options;
   if (options.resume.empty() && keeper_.folder().empty()) return {};
   state_.data = run_.input.train.identity();
+  state_.validation = validation_identity(run_.input.validation);
   if (run_.output.is_locked()) recover_checkpoints(keeper_.folder(), options.log);
   if (options.resume.empty()) return {};
   std::string from =
@@ -164,7 +173,8 @@ void RunSaves::save_finished_steps(std::span<const EpochTotals> totals, const st
   if (!whole || first.steps == state_.step_in_epoch || !are_any_) return;
   const Log& log = run_.options.log;
   try {
-    if (state_.data) state_.data->forget(faulty);
+    for (auto* set : {&state_.data, &state_.validation})
+      if (*set) (*set)->forget(faulty);
     save_in_epoch(totals);
     run_.processes.first_does([&] { keeper_.finish(); });
     log.warn(fmt::format("the run fails after step {} of epoch {}: {} holds the state up to there",
