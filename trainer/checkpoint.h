@@ -42,6 +42,8 @@ struct TrainState {
   std::int64_t epoch = 0;          ///< epochs finished: the one to continue with, from 0
   std::int64_t step_in_epoch = 0;  ///< steps of that epoch already taken
   std::int64_t global_step = 0;    ///< optimizer steps taken over the run
+  /// Of these, those that changed nothing: the rule does not count them. 0 in earlier checkpoints.
+  std::int64_t skipped_updates = 0;
   std::uint64_t seed = 0;
   int world = 1;
   std::int64_t batch_size = 0;  ///< per device; 0: not known

@@ -97,6 +97,8 @@ TrainState state_from(const OrderedJson& json) {
   state.epoch = number<std::int64_t>(json, "epoch", 0, kMaxEpochs);
   state.step_in_epoch = number<std::int64_t>(json, "step_in_epoch", 0, kMaxSteps);
   state.global_step = number<std::int64_t>(json, "global_step", state.step_in_epoch, kMaxSteps);
+  if (json.contains("skipped_updates"))
+    state.skipped_updates = number<std::int64_t>(json, "skipped_updates", 0, state.global_step);
   state.seed = number<std::uint64_t>(json, "seed", 0, std::numeric_limits<std::uint64_t>::max());
   state.world = number<int>(json, "world", 1, kMaxWorld);
   state.batch_size = number<std::int64_t>(json, "batch_size", 0, kMaxBatchSize);
@@ -127,6 +129,7 @@ std::string TrainState::to_json() const {
                    {"epoch", epoch},
                    {"step_in_epoch", step_in_epoch},
                    {"global_step", global_step},
+                   {"skipped_updates", skipped_updates},
                    {"seed", seed},
                    {"world", world},
                    {"batch_size", batch_size},

@@ -465,6 +465,7 @@ TEST_F(TrainOptions, DumpProgramWritesTheModuleAndWhatItsArgumentsAre) {
                                         {"valid", 1},
                                         {"learning_rate", 1},
                                         {"step", 1},
+                                        {"skipped", 1},
                                         {"num_valid", 1},
                                         {"random_key", 1}}),
             roles);

@@ -13,6 +13,7 @@
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
+#include "trainer/rules/adam.h"
 #include "trainer/rules/lars.h"
 #include "trainer/schedules/constant.h"
 #include "trainer/schedules/cosine.h"
@@ -393,6 +394,26 @@ TEST(Fit, ALossThatIsNotFiniteStopsAndIsNotSaved) {
                     HasSubstr(R"("event":"fault","fault":"NotFinite")")));
   EXPECT_THAT(testing::read_file(folder / "run/rank-0.log"),
               HasSubstr("Failed in epoch 1, after step 3: NotFinite"));
+}
+
+/// As torch.optim, whose step() is then not called.
+TEST(Fit, ASkippedStepIsNoneOfTheRules) {
+  auto samples = make_samples(40, LinearRun::kFeatures, LinearRun::kClasses, 1);
+  TrainOptions options = options_for(1);
+  options.optimizer.rule = Adam{.lr = 0.01};
+  options.on_non_finite = OnNonFinite::kSkip;
+  const auto losses = [&](const std::vector<testing::FakeSample>& of) {
+    LinearRun bench({.world = 1});
+    bench.train = MemoryFeed(of, 8, 1);
+    bench.run(options);
+    return bench.recorder.losses;
+  };
+  const std::vector<double> without =
+      losses(std::vector<testing::FakeSample>(samples.begin() + 8, samples.end()));
+  samples[3].features[3] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<double> with = losses(samples);
+  with.erase(with.begin());
+  EXPECT_EQ(without, with);
 }
 
 TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {

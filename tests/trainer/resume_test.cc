@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
@@ -189,6 +190,47 @@ TEST(Resume, AValidationSetThatDecidesNothingIsWarnedOf) {
   EXPECT_THAT(testing::read_file(folder / "log"),
               HasSubstr("the validation set has changed since the checkpoint: 2 shards saved, 0 "
                         "given"));
+}
+
+/// With a sample in the second step that is not finite, and a rule that counts its steps.
+TrainOptions options_of_skips(const testing::TempDir& folder, const std::string& run) {
+  TrainOptions options = options_of_resume(folder, 2);
+  options.optimizer.rule = Adam{.lr = 0.01};
+  options.on_non_finite = OnNonFinite::kSkip;
+  options.run_folder = folder / run;
+  return options;
+}
+
+struct SkippingRun : NamedRun {
+  SkippingRun() {
+    auto samples = make_samples(64, 6, 2, 1);
+    samples[10].features[3] = std::numeric_limits<float>::quiet_NaN();
+    feed.feed = MemoryFeed(samples, 8, 1);
+  }
+};
+
+TEST(Resume, TheRulesOwnStepsGoOnBehindOneThatWasSkipped) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_skips(folder, "whole");
+  SkippingRun().run(options);
+  const std::string whole = folder / "whole/checkpoints/last";
+  EXPECT_EQ(2, read_checkpoint_state(whole).skipped_updates);
+  options.run_folder = folder / "halved";
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  SkippingRun halved;
+  halved.feed.feed.before_batch = [&](int, std::int64_t step) {
+    if (step == 4) stop.request_stop();
+  };
+  halved.run(options);
+  const std::string last = folder / "halved/checkpoints/last";
+  EXPECT_EQ(1, read_checkpoint_state(last).skipped_updates);
+  options.stop = {};
+  options.resume = "auto";
+  SkippingRun().run(options);
+  EXPECT_EQ(2, read_checkpoint_state(last).skipped_updates);
+  EXPECT_EQ(testing::read_file(whole + "/model.safetensors"),
+            testing::read_file(last + "/model.safetensors"));
 }
 
 // What fit() kept of its options before rules and schedules were components.

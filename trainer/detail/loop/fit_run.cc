@@ -149,7 +149,7 @@ void FitRun::end_epoch(EpochEvent& event) {
   event.seconds = seconds_since(epoch_begin_);
   or_save([&] { output_.tell(&Observer::on_epoch_end, event); });
   const auto saving = std::chrono::steady_clock::now();
-  saves_.end_epoch(event);
+  saves_.end_epoch(event, training_.totals().front());
   output_.tell(&Observer::on_saved,
                SavedEvent{.epoch = event.epoch, .seconds = seconds_since(saving)});
   output_.say(stall_line(event));

@@ -161,6 +161,7 @@ void RunSaves::save_in_epoch(std::span<const EpochTotals> totals) {
   state_.position = joined_position(totals);
   state_.step_in_epoch = first.steps;
   state_.global_step = first.global_step;
+  state_.skipped_updates = first.skipped_updates;
   state_.meters = nlohmann::json(first.sums).dump();
   run_.processes.first_does([&] { keeper_.save_in_epoch(); });
 }
@@ -188,9 +189,10 @@ bool RunSaves::is_best(const EpochEvent& event) const {
   return !run_.processes.decide([&] { return keeper_.is_best(event) ? "best" : ""; }).empty();
 }
 
-void RunSaves::end_epoch(const EpochEvent& event) {
+void RunSaves::end_epoch(const EpochEvent& event, const EpochTotals& totals) {
   state_.epoch = event.epoch;
   state_.global_step = event.global_step;
+  state_.skipped_updates = totals.skipped_updates;
   state_.step_in_epoch = 0;
   state_.position.clear();
   state_.meters.clear();
