@@ -420,6 +420,7 @@ class TrainCommand final : public Command {
                             {"resume", run_folder_.resume},
                             {"streams", saved.streams},
                             {"seed_processes", saved.processes},
+                            {"warmup", find_saved_warmup()},
                             {"classes", choice_.classes},
                             {"fit", choice_.images.fit},
                             {"eval_resize", choice_.images.eval_resize},
@@ -433,6 +434,7 @@ class TrainCommand final : public Command {
     run_folder_.run_dir = found.at("run_dir");
     run_folder_.resume = found.at("resume");
     saved_ = {.streams = found.at("streams"), .processes = found.at("seed_processes")};
+    optimisation_.saved_warmup = found.at("warmup");
     choice_.classes = found.at("classes");
     choice_.images.fit = found.at("fit");
     choice_.images.eval_resize = found.at("eval_resize");
@@ -458,6 +460,12 @@ class TrainCommand final : public Command {
     SavedStreams saved = run_folder_.saved_streams(*read_.network.opener());
     if (!run_.streams.is_open()) saved.streams = 0;
     return saved;
+  }
+
+  /// Likewise. With more epochs the default would be longer, and the rate fall in mid-run.
+  std::string find_saved_warmup() const {
+    if (!optimisation_.has_default_warmup()) return {};
+    return run_folder_.saved_warmup(*read_.network.opener());
   }
 
   /// Whatever is wrong with them is an error of usage.
