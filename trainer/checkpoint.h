@@ -88,8 +88,8 @@ struct CheckpointTensors {
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors, const io::Opener& opener = io::UrlOpener());
 
-/// Copies the local checkpoint `from` to `folder`/`name`, a path or a url that `opener` writes, and
-/// compares its files on the way. Whenever it ends, there is the checkpoint that was there before
+/// Copies the checkpoint `from` to `folder`/`name`, each a path or a url of `opener`, and compares
+/// its files on the way. Whenever it ends, there is the checkpoint that was there before
 /// or the new one, whole. Throws: as load_checkpoint(), and as io::Opener::open_sink().
 void copy_checkpoint(const std::string& from, const std::string& folder, const std::string& name,
                      const io::Opener& opener);
@@ -125,9 +125,10 @@ bool is_checkpoint(const std::string& path, const io::Opener& opener = io::UrlOp
 
 /// The path of the checkpoint that `path` stands for: `path` itself, or if it is a run's folder (or
 /// its url, or that of uploaded checkpoints) the one in it called `name`, "best" or "last", or else
-/// the other of the two. Returns `path` if there is none. Throws: network faults but NotFound.
+/// the other of the two, which `log` is warned of. Returns `path` if there is none. Throws: network
+/// faults but NotFound.
 std::string find_checkpoint(const std::string& path, const std::string& name,
-                            const io::Opener& opener = io::UrlOpener());
+                            const io::Opener& opener = io::UrlOpener(), const Log& log = {});
 
 /// Completes the replacements that were interrupted when a run was killed: a checkpoint that is
 /// missing under its name is renamed back to it, with a line in `log`. Requires: nobody writes to

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <ctime>
 #include <string_view>
 
@@ -13,6 +14,7 @@ constexpr std::string_view kClassIou = "iou/";
 bool is_share(std::string_view name) { return name.substr(0, 3) == "top"; }
 
 std::string value_text(const std::string& name, double value) {
+  if (std::isnan(value)) return name + "=nan";  // whatever its sign
   if (is_share(name)) return fmt::format("{}={:.2f}%", name, 100.0 * value);
   return fmt::format("{}={:.5f}", name, value);
 }

@@ -450,8 +450,10 @@ TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteEndsTheRunUnsaved) {
 }
 
 TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteIsNeverTheBest) {
+  const testing::TempDir folder;
   LinearRun bench({.world = 2});
   TrainOptions options = options_for(1);
+  options.log = Log::to_file(folder / "log");
   options.on_non_finite = OnNonFinite::kSkip;
   const FitResult result = of_one_step(bench, options).run(options);
   ASSERT_EQ(1U, result.epochs.size());
@@ -459,6 +461,8 @@ TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteIsNeverTheBest) {
   for (const auto& [name, value] : result.epochs[0].val) EXPECT_TRUE(std::isnan(value)) << name;
   EXPECT_FALSE(result.epochs[0].is_best);
   EXPECT_FALSE(result.end.best.has_value());
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("no epoch was the best: val_top1 was a number in none"));
 }
 
 /// Cross-entropy; one gradient of one batch is infinite, its loss is not.

@@ -171,6 +171,47 @@ TEST(Resume, ABestEpochOfAnotherValidationSetIsReplacedOnlyIfAllowed) {
   EXPECT_EQ(2, other.run(options).end.best_epoch);
 }
 
+TEST(Resume, ItsBestCheckpointComesAlongToAnotherFolder) {
+  const testing::TempDir folder;
+  TrainOptions options = after_a_validated_epoch(folder);
+  options.epochs = 1;
+  options.resume = folder / "run/checkpoints/last";
+  options.run_folder = folder / "other";
+  EXPECT_EQ(1, ValidatedRun().run(options).end.best_epoch);
+  EXPECT_EQ(testing::read_file(folder / "run/checkpoints/best/model.safetensors"),
+            testing::read_file(folder / "other/checkpoints/best/model.safetensors"));
+  fs::remove_all(folder / "run/checkpoints/best");
+  options.epochs = 2;
+  options.run_folder = folder / "third";
+  EXPECT_EQ(2, ValidatedRun().run(options).end.best_epoch) << "what is nowhere is not claimed";
+  EXPECT_TRUE(read_checkpoint_state(folder / "third/checkpoints/last").top.empty() ||
+              fs::exists(folder / "third/checkpoints/epoch-0002"));
+}
+
+TEST(Resume, ARateThatFollowsTheDevicesIsListed) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_resume(folder, 1);
+  options.scale_lr = true;
+  stop_in_epoch(options);
+  options.resume = "auto";
+  NamedRun(2, 4).run(options);
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("learning rate: x 1 devices saved, x 2 given (scale_lr)"));
+}
+
+TEST(Resume, AnotherCheckpointThanTheOneOfTheNameIsSaid) {
+  const testing::TempDir folder;
+  NamedRun().run(options_of_resume(folder, 1));
+  const Log log = Log::to_file(folder / "said");
+  find_checkpoint(folder / "run", "best", io::UrlOpener(), log);
+  EXPECT_EQ("", testing::read_file(folder / "said"));
+  fs::remove_all(folder / "run/checkpoints/best");
+  EXPECT_EQ(folder / "run/checkpoints/last",
+            find_checkpoint(folder / "run", "best", io::UrlOpener(), log));
+  EXPECT_THAT(testing::read_file(folder / "said"),
+              AllOf(HasSubstr("there is no checkpoint best in "), HasSubstr("using its last")));
+}
+
 TEST(Resume, AnotherOrderOfTheValidationSetIsTheSameSet) {
   const testing::TempDir folder;
   const TrainOptions options = after_a_validated_epoch(folder);

@@ -172,6 +172,7 @@ void FitRun::finish() {
   output_.finish();
   output_.say(end_line(end));
   warn_of_warmup();
+  warn_of_no_best();
   result_.last_checkpoint = std::move(saved.last_path);
   result_.best_checkpoint = std::move(saved.best_path);
 }
@@ -183,6 +184,13 @@ void FitRun::warn_of_warmup() const {
   run_.options.log.warn(fmt::format(
       "the run ended in its warm-up, after {} of {} steps: the learning rate never reached {:g}",
       taken, steps, schedule_.base_lr()));
+}
+
+void FitRun::warn_of_no_best() const {
+  const TrainState& state = saves_.state();
+  if (result_.epochs.empty() || result_.end.best) return;
+  run_.options.log.warn("no epoch was the best: " + state.monitor + " was a number in none" +
+                        (run_.options.run_folder.empty() ? "" : "; there is no checkpoint best"));
 }
 
 FitResult FitRun::run() {

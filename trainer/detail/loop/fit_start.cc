@@ -315,6 +315,9 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
                      fresh.optimizer);
   }
   std::vector<std::string> differences = differences_of(found, fresh);
+  if (options.scale_lr && found.world != fresh.world)
+    differences.push_back(fmt::format("learning rate: x {} devices saved, x {} given (scale_lr)",
+                                      found.world, fresh.world));
   const bool in_epoch = !found.position.empty();
   check_set(path, found, fresh, options);
   check_steps(path, found, fresh, topology);

@@ -57,15 +57,15 @@ bool holds_best(const TrainState& saved, const TrainOptions& options, const io::
                    "best of its own, --allow-changed-data replaces it");
 }
 
-void begin_best_anew(TrainState& saved, const std::string& why, const Log& log) {
-  log.warn(fmt::format("the best epoch begins anew: epoch {}, with {} {:.4g}, {}", saved.best_epoch,
-                       saved.monitor, *saved.best, why));
-  saved.best.reset();
-  saved.best_epoch = 0;
-  saved.top.clear();
-}
-
 }  // namespace
+
+void begin_best_anew(TrainState& state, const std::string& why, const Log& log) {
+  log.warn(fmt::format("the best epoch begins anew: epoch {}, with {} {:.4g}, {}", state.best_epoch,
+                       state.monitor, *state.best, why));
+  state.best.reset();
+  state.best_epoch = 0;
+  state.top.clear();
+}
 
 void continue_best(const std::string& path, TrainState& saved, const TrainState& given,
                    const TrainOptions& options, const io::Opener& opener) {

@@ -19,4 +19,7 @@ namespace millrace::trainer::detail {
 void continue_best(const std::string& path, TrainState& saved, const TrainState& given,
                    const TrainOptions& options, const io::Opener& opener);
 
+/// Forgets the best epochs, of which `log` is warned: "epoch 3, with val_top1 0.5, `why`".
+void begin_best_anew(TrainState& state, const std::string& why, const Log& log);
+
 }  // namespace millrace::trainer::detail

@@ -97,8 +97,9 @@ std::string RunSaves::resume() {
   state_.validation = validation_identity(run_.input.validation);
   if (run_.output.is_locked()) recover_checkpoints(keeper_.folder(), options.log);
   if (options.resume.empty()) return {};
-  std::string from =
-      options.resume == "auto" ? find_newest() : find_checkpoint(options.resume, "last", opener_);
+  std::string from = options.resume == "auto"
+                         ? find_newest()
+                         : find_checkpoint(options.resume, "last", opener_, options.log);
   if (from.empty()) return from;
   state_ = resume_from(from, state_, run_.group.topology(), run_.weights.tensors(), options);
   return from;
@@ -130,7 +131,10 @@ void RunSaves::open() {
 
 void RunSaves::begin() {
   are_any_ = run_.processes.any(!keeper_.folder().empty());
-  run_.processes.first_does([&] { save_if_behind(); });
+  run_.processes.first_does([&] {
+    if (!resumed_.empty()) keeper_.bring_best(resumed_);
+    save_if_behind();
+  });
 }
 
 // If the earlier run was killed before it saved `last`, the best checkpoint may be the newest.
