@@ -158,6 +158,16 @@ TEST_F(Predict, WhatCannotBeIsAUsageError) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "out-000000.tar"));
 }
 
+TEST_F(Predict, PartsOfAnotherNumberOfProcessesAreNotLeftBesideItsOwn) {
+  for (const char* name : {"other-0of2.csv", "rows-x.csv", "rows-0of2.csv.gz", "rows-old.csv"})
+    testing::write_file(dir_ / name, "");
+  EXPECT_EQ(predict(shards_, {"-o", dir_ / "rows.csv"}).status, 0);
+  testing::write_file(dir_ / "rows-1of2.csv", "");
+  const ProcessResult refused = predict(shards_, {"-o", dir_ / "rows.csv", "--force"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("rows-1of2.csv is of a prediction by 2 processes"));
+}
+
 /// A run's last validation, evaluated again without an option.
 TEST(RunsOptions, AreThoseOfItsEvaluationAndPredictions) {
   const TempDir dir;
