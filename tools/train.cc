@@ -698,12 +698,23 @@ class TrainCommand final : public Command {
   std::string stored_text(const CommandContext& context) const {
     if (data_.fake > 0) return {};
     const auto shards = train_shards(input_options());
-    const std::string changes = find_changes({.shards = shards,
-                                              .opener = *read_.network.opener(),
-                                              .policy = read_.policy(),
-                                              .stop = context.stop},
-                                             choice_.images);
+    const StoredImageInput stored{.shards = shards,
+                                  .opener = *read_.network.opener(),
+                                  .policy = read_.policy(),
+                                  .stop = context.stop};
+    warn_of_cut_depths(stored, context.log);
+    const std::string changes = find_changes(stored, choice_.images);
     return changes.empty() ? changes : " (" + changes + ")";
+  }
+
+  void warn_of_cut_depths(const StoredImageInput& stored, const Log& log) const {
+    const auto& depth = choice_.task.what().depth;
+    const std::int64_t largest = depth ? find_largest_level(stored, depth->field) : 0;
+    if (largest > 255)
+      log.warn(fmt::format(
+          "{} has levels of 16 bits, of which the upper 8 are read: of the first sample's, up to "
+          "{}, {} are left; predicted depths have 8 bits. Levels from 0 to 65535 lose least",
+          depth->field, largest, largest / 257 + 1));
   }
 
   std::string devices_text() const {
