@@ -37,24 +37,26 @@ bool holds_best(const TrainState& saved, const TrainOptions& options, const io::
          std::ranges::any_of(saved.top, [&](const auto& one) { return has(one.first); });
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse_best(const std::string& path, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, why, {.url = path, .stage = "checkpoint"});
 }
 
 [[noreturn]] void refuse_monitor(const std::string& path, const TrainState& saved,
                                  const TrainState& given) {
-  refuse(path, fmt::format("the best epoch so far is by {}, and this run's would be by {}: "
-                           "checkpoints/best would be replaced by one that was not compared with "
-                           "it; --monitor {}{} continues it, another --run-dir keeps a best of its "
-                           "own",
-                           saved.monitor, given.monitor, saved.monitor,
-                           is_measured_on(saved) ? " with --val" : ""));
+  refuse_best(path,
+              fmt::format("the best epoch so far is by {}, and this run's would be by {}: "
+                          "checkpoints/best would be replaced by one that was not compared with "
+                          "it; --monitor {}{} continues it, another --run-dir keeps a best of its "
+                          "own",
+                          saved.monitor, given.monitor, saved.monitor,
+                          is_measured_on(saved) ? " with --val" : ""));
 }
 
 [[noreturn]] void refuse_set(const std::string& path, const std::string& change) {
-  refuse(path, change +
-                   "; its best epoch cannot be compared with this run's: another --run-dir keeps a "
-                   "best of its own, --allow-changed-data replaces it");
+  refuse_best(path,
+              change +
+                  "; its best epoch cannot be compared with this run's: another --run-dir keeps a "
+                  "best of its own, --allow-changed-data replaces it");
 }
 
 }  // namespace
