@@ -186,7 +186,7 @@ class EvalCommand final : public Command {
   /// did.
   ModelChoice take_run(trainer::Cluster& cluster, const Log& log) {
     const SavedRun run(trainer::decide(cluster, [&] {
-      checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener());
+      checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *read_.network.opener(), log);
       const auto saved = SavedRun::of_checkpoint(checkpoint_, *read_.network.opener());
       require(pictures_.path.empty() || saved.choice().task.is_dense(),
               "--pictures are of masks and depths");

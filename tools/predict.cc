@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <system_error>
 
 #include "device/device.h"
 #include "io/base/error.h"
@@ -19,6 +23,7 @@
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
+#include "tools/parse.h"
 #include "tools/predict/dense_shards.h"
 #include "tools/predict/rows.h"
 #include "tools/progress.h"
@@ -134,6 +139,8 @@ class PredictCommand final : public Command {
     run_ = in_order();
     run_.settle({.devices = processes_->topology().devices});
     const Topology where = processes_->topology();
+    for (const std::string& path : {output_, shards_})
+      if (!path.empty()) refuse_other_parts(path, where.processes);
     if (where.processes > 1) {
       require(!output_.empty() || !shards_.empty(),
               "several processes would mix their rows on standard output: give --output");
@@ -154,6 +161,59 @@ class PredictCommand final : public Command {
     }
   }
 
+  /// Files of an earlier prediction by another number of processes would stay beside this one's.
+  static void refuse_other_parts(const std::string& path, int processes) {
+    const std::filesystem::path whole(path);
+    const std::filesystem::path folder = whole.has_parent_path() ? whole.parent_path() : ".";
+    std::error_code fault;
+    for (std::filesystem::directory_iterator entry(folder, fault), end; !fault && entry != end;
+         entry.increment(fault)) {
+      const auto other = processes_of(entry->path().filename().string(), whole);
+      if (!other || *other == processes) continue;
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is of a prediction by {}, and its samples would be there twice: "
+                              "delete that one's files, or give another name",
+                              entry->path().string(),
+                              *other == 1 ? "1 process" : fmt::format("{} processes", *other)));
+    }
+  }
+
+  /// Of how many processes' prediction to `path` a file is a part; nullopt: of none.
+  static std::optional<std::int64_t> processes_of(std::string name,
+                                                  const std::filesystem::path& path) {
+    const std::string extension = path.extension().string();
+    if (!name.ends_with(extension)) return {};
+    name.resize(name.size() - extension.size());
+    const std::int64_t processes = take_part(name);
+    const std::string stem = path.stem().string();
+    const std::size_t number = stem.find('%');
+    if (number == std::string::npos) return name == stem ? std::optional(processes) : std::nullopt;
+    const std::string before = stem.substr(0, number);
+    const std::string after = stem.substr(std::min(stem.find('d', number), stem.size() - 1) + 1);
+    if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
+        !name.ends_with(after))
+      return {};
+    name = name.substr(before.size(), name.size() - before.size() - after.size());
+    return is_whole(name) ? std::optional(processes) : std::nullopt;
+  }
+
+  /// Cuts "-1of4" off `stem` and returns 4; 1 if there is none.
+  static std::int64_t take_part(std::string& stem) {
+    const std::size_t dash = stem.rfind('-');
+    if (dash == std::string::npos) return 1;
+    const std::string part = stem.substr(dash + 1);
+    const std::size_t of = part.find("of");
+    if (of == std::string::npos || !is_whole(part.substr(0, of)) || !is_whole(part.substr(of + 2)))
+      return 1;
+    const std::int64_t processes = number_or_zero(part.substr(of + 2));
+    stem.resize(dash);
+    return processes;
+  }
+
+  static bool is_whole(const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  }
+
   /// "rows.csv" of process 1 of 4 is "rows-1of4.csv".
   static std::string part_of(const std::string& path, const Topology& where) {
     const std::filesystem::path whole(path);
@@ -166,7 +226,8 @@ class PredictCommand final : public Command {
   void take_run(CommandContext& context) {
     show_status(processes_->is_first() ? context.terminal : nullptr, "reading the checkpoint");
     const auto opener = read_.network.opener();
-    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *opener);
+    checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *opener,
+                                           processes_->is_first() ? context.log : Log());
     const SavedRun run = SavedRun::of_checkpoint(checkpoint_, *opener);
     choice_ = run.choice().for_evaluation();
     require(choice_.task.is_dense() || shards_.empty(),

@@ -421,6 +421,7 @@ class TrainCommand final : public Command {
                             {"resume", run_folder_.resume},
                             {"streams", saved.streams},
                             {"seed_processes", saved.processes},
+                            {"warmup", find_saved_warmup()},
                             {"classes", choice_.classes},
                             {"fit", choice_.images.fit},
                             {"eval_resize", choice_.images.eval_resize},
@@ -434,6 +435,7 @@ class TrainCommand final : public Command {
     run_folder_.run_dir = found.at("run_dir");
     run_folder_.resume = found.at("resume");
     saved_ = {.streams = found.at("streams"), .processes = found.at("seed_processes")};
+    optimisation_.saved_warmup = found.at("warmup");
     choice_.classes = found.at("classes");
     choice_.images.fit = found.at("fit");
     choice_.images.eval_resize = found.at("eval_resize");
@@ -459,6 +461,12 @@ class TrainCommand final : public Command {
     SavedStreams saved = run_folder_.saved_streams(*read_.network.opener());
     if (!run_.streams.is_open()) saved.streams = 0;
     return saved;
+  }
+
+  /// Likewise. With more epochs the default would be longer, and the rate fall in mid-run.
+  std::string find_saved_warmup() const {
+    if (!optimisation_.has_default_warmup()) return {};
+    return run_folder_.saved_warmup(*read_.network.opener());
   }
 
   /// Whatever is wrong with them is an error of usage.
@@ -691,12 +699,23 @@ class TrainCommand final : public Command {
   std::string stored_text(const CommandContext& context) const {
     if (data_.fake > 0) return {};
     const auto shards = train_shards(input_options());
-    const std::string changes = find_changes({.shards = shards,
-                                              .opener = *read_.network.opener(),
-                                              .policy = read_.policy(),
-                                              .stop = context.stop},
-                                             choice_.images);
+    const StoredImageInput stored{.shards = shards,
+                                  .opener = *read_.network.opener(),
+                                  .policy = read_.policy(),
+                                  .stop = context.stop};
+    warn_of_cut_depths(stored, context.log);
+    const std::string changes = find_changes(stored, choice_.images);
     return changes.empty() ? changes : " (" + changes + ")";
+  }
+
+  void warn_of_cut_depths(const StoredImageInput& stored, const Log& log) const {
+    const auto& depth = choice_.task.what().depth;
+    const std::int64_t largest = depth ? find_largest_level(stored, depth->field) : 0;
+    if (largest > 255)
+      log.warn(fmt::format(
+          "{} has levels of 16 bits, of which the upper 8 are read: of the first sample's, up to "
+          "{}, {} are left; predicted depths have 8 bits. Levels from 0 to 65535 lose least",
+          depth->field, largest, largest / 257 + 1));
   }
 
   std::string devices_text() const {

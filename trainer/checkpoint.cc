@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <tuple>
@@ -148,7 +149,7 @@ void save_checkpoint(const std::string& folder, const std::string& name, const T
 void copy_checkpoint(const std::string& from, const std::string& folder, const std::string& name,
                      const io::Opener& opener) {
   const io::UrlOpener local;
-  const detail::FolderReader reader(from, local);
+  const detail::FolderReader reader(from, io::is_network_url(from) ? opener : local);
   detail::StoredFiles files = detail::files_of(reader);
   if (io::is_network_url(folder))
     return detail::write_stored_folder(opener, folder + "/" + name, files, {});
@@ -211,13 +212,20 @@ bool is_checkpoint(const std::string& path, const io::Opener& opener) {
 }
 
 std::string find_checkpoint(const std::string& path, const std::string& name,
-                            const io::Opener& opener) {
+                            const io::Opener& opener, const Log& log) {
+  const auto first_of = [&](std::initializer_list<std::string> places) {
+    for (const std::string& place : places)
+      if (is_checkpoint(place, opener)) return place;
+    return std::string();
+  };
+  std::string found = first_of({path, path + "/checkpoints/" + name, path + "/" + name});
+  if (!found.empty()) return found;
   const std::string other = name == "best" ? "last" : "best";
-  for (const std::string& place : {path, path + "/checkpoints/" + name, path + "/" + name,
-                                   path + "/checkpoints/" + other, path + "/" + other}) {
-    if (is_checkpoint(place, opener)) return place;
-  }
-  return path;
+  found = first_of({path + "/checkpoints/" + other, path + "/" + other});
+  if (found.empty()) return path;
+  log.warn("there is no checkpoint " + name + " in " + io::printable_url(path) + ": using its " +
+           other);
+  return found;
 }
 
 void recover_checkpoints(const std::string& folder, const Log& log) {

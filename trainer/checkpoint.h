@@ -42,6 +42,8 @@ struct TrainState {
   std::int64_t epoch = 0;          ///< epochs finished: the one to continue with, from 0
   std::int64_t step_in_epoch = 0;  ///< steps of that epoch already taken
   std::int64_t global_step = 0;    ///< optimizer steps taken over the run
+  /// Of these, those that changed nothing: the rule does not count them. 0 in earlier checkpoints.
+  std::int64_t skipped_updates = 0;
   std::uint64_t seed = 0;
   int world = 1;
   std::int64_t batch_size = 0;  ///< per device; 0: not known
@@ -57,6 +59,8 @@ struct TrainState {
   std::string meters = {};  ///< the epoch's running sums as JSON, in mid-epoch
   /// The training set and what fixes its order; nullopt if the feed cannot tell.
   std::optional<pipeline::DataIdentity> data = {};
+  /// Likewise of the validation set, whose order does not matter; without shards if there is none.
+  std::optional<pipeline::DataIdentity> validation = {};
   std::string options = {};            ///< TrainOptions::config_json
   std::vector<Setting> settings = {};  ///< what a run that is resumed is compared with
   /// Before the first step: its weights are of a file, so that none is to be taken from the data.
@@ -84,8 +88,8 @@ struct CheckpointTensors {
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors, const io::Opener& opener = io::UrlOpener());
 
-/// Copies the local checkpoint `from` to `folder`/`name`, a path or a url that `opener` writes, and
-/// compares its files on the way. Whenever it ends, there is the checkpoint that was there before
+/// Copies the checkpoint `from` to `folder`/`name`, each a path or a url of `opener`, and compares
+/// its files on the way. Whenever it ends, there is the checkpoint that was there before
 /// or the new one, whole. Throws: as load_checkpoint(), and as io::Opener::open_sink().
 void copy_checkpoint(const std::string& from, const std::string& folder, const std::string& name,
                      const io::Opener& opener);
@@ -121,9 +125,10 @@ bool is_checkpoint(const std::string& path, const io::Opener& opener = io::UrlOp
 
 /// The path of the checkpoint that `path` stands for: `path` itself, or if it is a run's folder (or
 /// its url, or that of uploaded checkpoints) the one in it called `name`, "best" or "last", or else
-/// the other of the two. Returns `path` if there is none. Throws: network faults but NotFound.
+/// the other of the two, which `log` is warned of. Returns `path` if there is none. Throws: network
+/// faults but NotFound.
 std::string find_checkpoint(const std::string& path, const std::string& name,
-                            const io::Opener& opener = io::UrlOpener());
+                            const io::Opener& opener = io::UrlOpener(), const Log& log = {});
 
 /// Completes the replacements that were interrupted when a run was killed: a checkpoint that is
 /// missing under its name is renamed back to it, with a line in `log`. Requires: nobody writes to

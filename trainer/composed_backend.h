@@ -60,6 +60,7 @@ struct StepUpdate {
   double gradient_scale = 1.0;  ///< factor of the gradients, as measure() was given it
   bool is_finite = true;        ///< false: the loss is not finite; equal on all ranks
   float base_lr = 0.0F;         ///< as StepNumbers'
+  std::int64_t skipped = 0;     ///< likewise
 };
 
 /// One replica's share of each step's update. Norms and the check for finite values stay on the

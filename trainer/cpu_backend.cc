@@ -128,7 +128,8 @@ class CpuUpdater final : public Updater {
                   .lr = step.lr,
                   .gradient_scale = clipped(step.gradient_scale),
                   .step = step.step,
-                  .base_lr = step.base_lr};
+                  .base_lr = step.base_lr,
+                  .skipped = step.skipped};
     if (!square_sums_.empty()) {
       add_square_sums(update);
       update.square_sums = square_sums_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <ctime>
 #include <string_view>
 
@@ -13,6 +14,7 @@ namespace {
 constexpr std::string_view kClassIou = "iou/";
 
 std::string measured(std::string_view measure, double value) {
+  if (std::isnan(value)) return "nan";  // whatever its sign
   return is_share(measure) ? fmt::format("{:.2f}%", 100.0 * value) : fmt::format("{:.5f}", value);
 }
 

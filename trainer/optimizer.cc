@@ -71,7 +71,7 @@ RuleStep step_of(const Update& update, const ParameterSettings& settings) {
   return {.lr = settings.lr_at({.lr = update.lr, .step = update.step, .base_lr = update.base_lr}),
           .gradient_scale = update.gradient_scale,
           .weight_decay = settings.weight_decay,
-          .step = update.step};
+          .step = update.step - update.skipped};
 }
 
 RuleStep Optimizer::scaled_step_of(const Update& update, const Run& run) const {

@@ -53,6 +53,7 @@ struct Update {
   float gradient_scale = 1.0F;  ///< factor of the gradients, for clipping by norm
   std::int64_t step = 1;        ///< from 1, over the whole run
   float base_lr = 0.0F;         ///< as StepNumbers'
+  std::int64_t skipped = 0;     ///< likewise
   /// add_square_sums() of all ranges together; empty if num_square_sums() is 0.
   std::span<const double> square_sums = {};
 };

@@ -52,6 +52,8 @@ struct StepOutcome {
   double samples = 0;             ///< valid ones, of all replicas
   /// Whether loss and gradients were; otherwise the step has changed nothing.
   bool is_finite = true;
+
+  bool changes() const { return is_finite && samples > 0; }
 };
 
 /// One replica's part of a step of training. All replicas make the same calls in the same order,
@@ -69,6 +71,7 @@ class ReplicaStep {
   /// samples, clipped, and change the weights, the rule's state and the EMA; running statistics are
   /// replaced by their mean over the replicas that had a sample. A step without a valid sample, or
   /// whose loss or gradients are not finite on any replica, changes none of these.
+  /// Where the steps run ahead, only the first call's `skipped` counts: the device counts on.
   virtual void apply(const StepNumbers& numbers) = 0;
   /// Whether a device may still work on a step after its apply() has returned: then the loop asks
   /// for the outcome after the next apply(), or where it must know it.

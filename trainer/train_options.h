@@ -99,7 +99,8 @@ struct TrainOptions {
   std::string resume = {};
   /// Reads `init` and `resume` from urls. Null: an io::UrlOpener that ends with `stop`.
   std::shared_ptr<const io::Opener> opener = {};
-  /// Continues even if shards have changed since the checkpoint was written.
+  /// Continues even if shards have changed since the checkpoint was written. If they are of the
+  /// validation set, the best epoch begins anew.
   bool accept_changed_data = false;
   /// A stop makes the run write a checkpoint after the current step, and end (`interrupted`).
   std::stop_token stop = {};

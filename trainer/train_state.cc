@@ -97,6 +97,8 @@ TrainState state_from(const OrderedJson& json) {
   state.epoch = number<std::int64_t>(json, "epoch", 0, kMaxEpochs);
   state.step_in_epoch = number<std::int64_t>(json, "step_in_epoch", 0, kMaxSteps);
   state.global_step = number<std::int64_t>(json, "global_step", state.step_in_epoch, kMaxSteps);
+  if (json.contains("skipped_updates"))
+    state.skipped_updates = number<std::int64_t>(json, "skipped_updates", 0, state.global_step);
   state.seed = number<std::uint64_t>(json, "seed", 0, std::numeric_limits<std::uint64_t>::max());
   state.world = number<int>(json, "world", 1, kMaxWorld);
   state.batch_size = number<std::int64_t>(json, "batch_size", 0, kMaxBatchSize);
@@ -112,6 +114,8 @@ TrainState state_from(const OrderedJson& json) {
   check_position(state);
   if (json.contains("data") && !json.at("data").is_null())
     state.data = pipeline::DataIdentity::from_json(json.at("data").dump());
+  if (json.contains("validation") && !json.at("validation").is_null())
+    state.validation = pipeline::DataIdentity::from_json(json.at("validation").dump());
   state.options = extracted(json.at("options"));
   if (json.contains("has_init")) json.at("has_init").get_to(state.has_init);
   if (json.contains("settings")) state.settings = settings_from_json(json.at("settings").dump());
@@ -125,6 +129,7 @@ std::string TrainState::to_json() const {
                    {"epoch", epoch},
                    {"step_in_epoch", step_in_epoch},
                    {"global_step", global_step},
+                   {"skipped_updates", skipped_updates},
                    {"seed", seed},
                    {"world", world},
                    {"batch_size", batch_size},
@@ -137,6 +142,7 @@ std::string TrainState::to_json() const {
   json["position"] = embedded(position);
   json["meters"] = embedded(meters);
   json["data"] = data ? embedded(data->to_json()) : OrderedJson(nullptr);
+  json["validation"] = validation ? embedded(validation->to_json()) : OrderedJson(nullptr);
   json["options"] = embedded(options);
   json["settings"] = embedded(settings_to_json(settings));
   if (has_init && global_step == 0) json["has_init"] = true;

@@ -77,6 +77,8 @@ struct StepNumbers {
   float lr = 0.0F;        ///< the schedule's
   std::int64_t step = 1;  ///< from 1, over the whole run
   float base_lr = 0.0F;   ///< the run's, which a schedule begins with; 0: as `lr`
+  /// Of the steps before, those that changed nothing (StepOutcome::changes()).
+  std::int64_t skipped = 0;
 
   float unscheduled_lr() const { return base_lr > 0.0F ? base_lr : lr; }
 };
@@ -118,7 +120,8 @@ struct RuleStep {
   float lr = 0.0F;              ///< times the parameter's rate_factor()
   float gradient_scale = 1.0F;  ///< factor of the gradients
   float weight_decay = 0.0F;    ///< of this run
-  std::int64_t step = 1;        ///< from 1, over the whole run
+  /// From 1, over the whole run: of those that changed the weights, as torch.optim counts calls.
+  std::int64_t step = 1;
 };
 
 /// A run of floats: equally long spans, of any length.

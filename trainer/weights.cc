@@ -223,9 +223,9 @@ void copy_checked_tensors(const Safetensors& file, const std::vector<FlatTensors
   copy_except(file, into, {});
 }
 
-Safetensors read_weights(const std::string& path, const io::Opener& opener) {
+Safetensors read_weights(const std::string& path, const io::Opener& opener, const Log& log) {
   const bool one_file = path.ends_with(".safetensors") || std::filesystem::is_regular_file(path);
-  if (!one_file) return read_checkpoint_weights(find_checkpoint(path, "best", opener), opener);
+  if (!one_file) return read_checkpoint_weights(find_checkpoint(path, "best", opener, log), opener);
   return parse_safetensors(io::read_object(opener, path, kMaxWeightsBytes));
 }
 
@@ -238,9 +238,9 @@ LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTenso
 }
 
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
-                           const InitOptions& options, const io::Opener& opener) {
+                           const InitOptions& options, const io::Opener& opener, const Log& log) {
   try {
-    Safetensors file = read_weights(path, opener);
+    Safetensors file = read_weights(path, opener, log);
     const std::vector<std::string> resized = detail::resize_positions(file, into);
     if (!options.replace_head) hint_at_head(file, into);
     LoadedWeights loaded = check_weights(file, into, options);

@@ -73,9 +73,10 @@ struct LoadedWeights {
 };
 
 /// The tensors of a .safetensors file, with torchvision's names; or of the model in a checkpoint or
-/// a run's folder (its best one), the EMA of its weights if there is one. Throws: Truncated,
-/// Corrupt, Unsupported; as the opener; Cancelled after the opener's stop.
-Safetensors read_weights(const std::string& path, const io::Opener& opener = io::UrlOpener());
+/// a run's folder (its best one; `log` is warned of another), the EMA of its weights if there is
+/// one. Throws: Truncated, Corrupt, Unsupported; as the opener; Cancelled after the opener's stop.
+Safetensors read_weights(const std::string& path, const io::Opener& opener = io::UrlOpener(),
+                         const Log& log = {});
 
 /// What load_weights() would return for `file`. The values of `like` may be empty, so that nothing
 /// need be allocated before the file is known to fit. Throws: as copy_flat_tensors(), except for
@@ -87,7 +88,7 @@ LoadedWeights check_weights(const Safetensors& file, const std::vector<FlatTenso
 /// are resized (Parameter::grid_height). Throws: as read_weights(), check_weights().
 LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensors>& into,
                            const InitOptions& options = {},
-                           const io::Opener& opener = io::UrlOpener());
+                           const io::Opener& opener = io::UrlOpener(), const Log& log = {});
 
 /// Writes one safetensors file, replacing an earlier one atomically. Throws: Io.
 void save_weights(const std::string& path, const std::vector<FlatTensors>& tensors);

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <utility>
 
+#include "decode/class_mask.h"
+#include "decode/encode.h"
 #include "decode/image.h"
 #include "io/opener.h"
 #include "tests/tools/support.h"
@@ -19,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 /// A model of ten classes, trained for an epoch, and the shards it was trained on.
@@ -158,6 +161,16 @@ TEST_F(Predict, WhatCannotBeIsAUsageError) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "out-000000.tar"));
 }
 
+TEST_F(Predict, PartsOfAnotherNumberOfProcessesAreNotLeftBesideItsOwn) {
+  for (const char* name : {"other-0of2.csv", "rows-x.csv", "rows-0of2.csv.gz", "rows-old.csv"})
+    testing::write_file(dir_ / name, "");
+  EXPECT_EQ(predict(shards_, {"-o", dir_ / "rows.csv"}).status, 0);
+  testing::write_file(dir_ / "rows-1of2.csv", "");
+  const ProcessResult refused = predict(shards_, {"-o", dir_ / "rows.csv", "--force"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("rows-1of2.csv is of a prediction by 2 processes"));
+}
+
 /// A run's last validation, evaluated again without an option.
 TEST(RunsOptions, AreThoseOfItsEvaluationAndPredictions) {
   const TempDir dir;
@@ -239,6 +252,25 @@ TEST(PredictMaskDepth, WritesShardsThatTrainingReads) {
     EXPECT_EQ(decode::decode_image(sample.find("depth.png")->data).channels, 1);
   }
   EXPECT_THAT(keys, ElementsAre("000000", "000001", "000002", "000003", "000004", "000005"));
+}
+
+TEST(TrainDepth, LevelsOf16BitsAreWarnedOf) {
+  const TempDir dir;
+  const std::string scenes = make_scene_set(dir, 2, 32, 255);
+  const auto trained = [&](std::int64_t level) {
+    wds::ShardWriter writer({.pattern = dir / "deep-%06d.tar"});
+    const decode::ClassImage depth{.height = 32, .width = 32, .labels = std::vector(1024, level)};
+    for (const wds::Sample& sample : read_samples(scenes))
+      writer.write({.key = sample.key,
+                    .fields = {{"png", sample.find("png")->data},
+                               {"depth.png", decode::encode_mask_png(depth, {})}}});
+    writer.finish();
+    return millrace({"train", "--model", "unet(width=2)", "--task", "depth", "--size", "32",
+                     "--train", dir / "deep-000000.tar", "--batch-size", "2", "--run-dir", "none"});
+  };
+  EXPECT_THAT(trained(1200).err, HasSubstr("of the first sample's, up to 1200, 5 are left"));
+  std::filesystem::remove(dir / "deep-000000.tar");
+  EXPECT_THAT(trained(200).err, Not(HasSubstr("16 bits")));
 }
 
 TEST(PredictLabels, HaveTheNamesOfTheTablesColumns) {

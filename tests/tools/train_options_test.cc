@@ -235,6 +235,26 @@ TEST_F(TrainOptions, ARunThatEndsInItsWarmUpSaysSo) {
   EXPECT_THAT(run_with({"--warmup", "5ep"}), HasSubstr("in its warm-up, after 12 of 60 steps"));
 }
 
+TEST_F(TrainOptions, AResumedRunKeepsItsDefaultWarmUp) {
+  const auto run_with = [&](const std::string& epochs, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "train", "--train",   shards_, "--run-dir",    dir_ / "run", "--model",
+        "lenet", "--classes", "10",    "--channels",   "3",          "--size",
+        "16",    "--epochs",  epochs,  "--batch-size", "8"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = millrace(words);
+    EXPECT_EQ(0, result.status) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(run_with("1", {"--epoch-samples", "96"}), HasSubstr("1 step of warm-up (the run"));
+  EXPECT_THAT(run_with("4", {"--epoch-samples", "96", "--resume", "auto"}),
+              HasSubstr("1 step of warm-up (as the resumed run has it)"))
+      << "it would be 4";
+  EXPECT_THAT(
+      run_with("5", {"--epoch-samples", "96", "--resume", "auto", "--schedule.warmup", "6steps"}),
+      HasSubstr("6 steps of warm-up"));
+}
+
 // pipeline/README.md says so. Under a sanitizer shadow memory counts as resident.
 constexpr std::size_t kDigitsBytes = kSanitized ? SIZE_MAX : 200'000'000;
 constexpr std::size_t kRecipesOrderBytes = kSanitized ? SIZE_MAX : 500'000'000;
@@ -465,6 +485,7 @@ TEST_F(TrainOptions, DumpProgramWritesTheModuleAndWhatItsArgumentsAre) {
                                         {"valid", 1},
                                         {"learning_rate", 1},
                                         {"step", 1},
+                                        {"skipped", 1},
                                         {"num_valid", 1},
                                         {"random_key", 1}}),
             roles);

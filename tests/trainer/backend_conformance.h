@@ -180,6 +180,36 @@ TEST_P(BackendConformance, AStepThatIsNotFiniteChangesNothing) {
   }
 }
 
+/// As torch.optim, whose step() is then not called: Adam's means and SGD's dampening go by it.
+TEST_P(BackendConformance, ARuleDoesNotCountStepsThatChangeNothing) {
+  const pipeline::Batch good = conformance_batch(1);
+  const pipeline::Batch masked = conformance_batch(1, 0);
+  pipeline::Batch bad = conformance_batch(2);
+  bad.fields[0].as<float>()[20] = std::numeric_limits<float>::infinity();
+  for (const Rule& rule : {Rule(Adam()), Rule(Sgd{.momentum = 0.9F, .dampening = 0.5F})}) {
+    const StepBenchOptions options{.world = 2, .optimizer = {.rule = rule}};
+    StepBench bench(*backend_, options);
+    StepBench plain(*backend_, options);
+    std::int64_t number = 0;
+    std::int64_t skipped = 0;
+    const std::vector<const pipeline::Batch*> seconds = {&bad, &good, &masked, &bad, &good};
+    for (const pipeline::Batch* second : seconds) {
+      const pipeline::Batch* first = second == &masked ? &masked : &good;
+      const StepNumbers numbers{
+          .lr = 0.01F, .step = ++number, .skipped = bench.step_of(0).runs_ahead() ? 0 : skipped};
+      bench.step({{first, second}}, numbers);
+      const bool changes = bench.outcomes()[0].changes();
+      EXPECT_EQ(second == &good, changes);
+      if (!changes) ++skipped;
+      if (!changes) continue;
+      plain.step({{first, second}}, StepNumbers{.lr = 0.01F, .step = number - skipped});
+      plain.outcomes();
+    }
+    EXPECT_EQ(3, skipped);
+    EXPECT_EQ(plain.values(), bench.values());
+  }
+}
+
 TEST_P(BackendConformance, AStepWithoutASampleChangesNothing) {
   StepBench bench(*backend_, {.world = 2});
   const pipeline::Batch masked = conformance_batch(1, 0);

@@ -13,6 +13,7 @@
 #include "tests/trainer/fakes.h"
 #include "trainer/checkpoint.h"
 #include "trainer/evaluate.h"
+#include "trainer/rules/adam.h"
 #include "trainer/rules/lars.h"
 #include "trainer/schedules/constant.h"
 #include "trainer/schedules/cosine.h"
@@ -395,6 +396,26 @@ TEST(Fit, ALossThatIsNotFiniteStopsAndIsNotSaved) {
               HasSubstr("Failed in epoch 1, after step 3: NotFinite"));
 }
 
+/// As torch.optim, whose step() is then not called.
+TEST(Fit, ASkippedStepIsNoneOfTheRules) {
+  auto samples = make_samples(40, LinearRun::kFeatures, LinearRun::kClasses, 1);
+  TrainOptions options = options_for(1);
+  options.optimizer.rule = Adam{.lr = 0.01};
+  options.on_non_finite = OnNonFinite::kSkip;
+  const auto losses = [&](const std::vector<testing::FakeSample>& of) {
+    LinearRun bench({.world = 1});
+    bench.train = MemoryFeed(of, 8, 1);
+    bench.run(options);
+    return bench.recorder.losses;
+  };
+  const std::vector<double> without =
+      losses(std::vector<testing::FakeSample>(samples.begin() + 8, samples.end()));
+  samples[3].features[3] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<double> with = losses(samples);
+  with.erase(with.begin());
+  EXPECT_EQ(without, with);
+}
+
 TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {
   LinearRun bench({.world = 2});
   bench.train = MemoryFeed(with_a_nan(), 8, 2);
@@ -429,8 +450,10 @@ TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteEndsTheRunUnsaved) {
 }
 
 TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteIsNeverTheBest) {
+  const testing::TempDir folder;
   LinearRun bench({.world = 2});
   TrainOptions options = options_for(1);
+  options.log = Log::to_file(folder / "log");
   options.on_non_finite = OnNonFinite::kSkip;
   const FitResult result = of_one_step(bench, options).run(options);
   ASSERT_EQ(1U, result.epochs.size());
@@ -438,6 +461,8 @@ TEST(Fit, AnEvaluationWhoseOutputsAreNotFiniteIsNeverTheBest) {
   for (const auto& [name, value] : result.epochs[0].val) EXPECT_TRUE(std::isnan(value)) << name;
   EXPECT_FALSE(result.epochs[0].is_best);
   EXPECT_FALSE(result.end.best.has_value());
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("no epoch was the best: val_top1 was a number in none"));
 }
 
 /// Cross-entropy; one gradient of one batch is infinite, its loss is not.

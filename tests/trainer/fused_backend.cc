@@ -167,7 +167,9 @@ class Program {
     const bool is_finite = std::isfinite(sums_.front()) && all_finite(gradients_);
     const bool changes = is_finite && num_valid_ > 0.0;
     // Every rank has read what the process's first one replaces.
-    if (changes && replica_.setup().device == 0) update(numbers);
+    if (!skipped_) skipped_ = numbers.skipped;
+    if (changes && replica_.setup().device == 0) update(numbers, *skipped_);
+    if (!changes) ++*skipped_;
     if (changes && !buffers_.empty()) {
       for (float& value : buffers_) value /= static_cast<float>(replicas());
       donate(replica_.backend().buffer(replica_.setup().buffers), buffers_);
@@ -188,7 +190,7 @@ class Program {
     for (float& value : gradients_) value *= static_cast<float>(setup_.clip.norm / (norm + 1e-6));
   }
 
-  void update(const trainer::StepNumbers& numbers) {
+  void update(const trainer::StepNumbers& numbers, std::int64_t skipped) {
     clip();
     std::vector<float> weights = replica_.values(replica_.setup().weights);
     std::vector<std::vector<float>> states;
@@ -199,7 +201,8 @@ class Program {
                            .states = spans,
                            .lr = numbers.lr,
                            .step = numbers.step,
-                           .base_lr = numbers.base_lr};
+                           .base_lr = numbers.base_lr,
+                           .skipped = skipped};
     std::vector<double> squares(optimizer_.num_square_sums());
     optimizer_.add_square_sums(update, {0, weights.size()}, squares);
     update.square_sums = squares;
@@ -221,6 +224,7 @@ class Program {
   trainer::StepSetup setup_;
   trainer::Optimizer optimizer_;
   double num_valid_ = 0;
+  std::optional<std::int64_t> skipped_;  ///< as StepNumbers'
   std::vector<float> gradients_;
   std::vector<float> buffers_;
   std::vector<double> sums_;  ///< the objective's, valid samples, replicas that had one

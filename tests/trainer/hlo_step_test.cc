@@ -53,6 +53,7 @@ struct StepTwins {
   float lr = 0.05F;
   float base_lr = 0.0F;
   std::int64_t first_step = 1;
+  std::int64_t skipped = 0;  ///< StepNumbers'
   /// Of each step, then of each replica: valid slots; kNoBatch for none. Empty: all valid.
   std::vector<std::vector<std::int64_t>> valid = {};
   /// The number of the first batch of a step; -1: the step's own. For one batch in all steps: 0.
@@ -86,9 +87,10 @@ class Twins {
     for (int s = 0; s < setup_.steps; ++s) {
       StepBench::Round round;
       for (const auto& batch : batches_[at(s)]) round.push_back(batch ? &*batch : nullptr);
-      bench_.step(
-          {round},
-          StepNumbers{.lr = setup_.lr, .step = setup_.first_step + s, .base_lr = setup_.base_lr});
+      bench_.step({round}, StepNumbers{.lr = setup_.lr,
+                                       .step = setup_.first_step + s,
+                                       .base_lr = setup_.base_lr,
+                                       .skipped = setup_.skipped});
       record.outcomes.push_back(bench_.outcomes()[0]);
     }
     record.values = named(bench_.values());
@@ -156,6 +158,7 @@ class Twins {
     return {{"lr", testing::program_data<float>({&setup_.lr, 1})},
             {"base_lr", testing::program_data<float>({&setup_.base_lr, 1})},
             {"step", testing::program_data<std::int64_t>({&number, 1})},
+            {"skipped", testing::program_data<std::int64_t>({&setup_.skipped, 1})},
             {"num_valid", testing::program_data<float>({&valid, 1})},
             {"random_key", testing::program_data<std::uint64_t>(key)}};
   }
@@ -367,6 +370,20 @@ void expect_effect(const StepTwins& setup, const StepTwins& without) {
     if (other.values.contains(name))
       most = std::max(most, relative_error(other.values.at(name), values));
   EXPECT_GT(most, 1e-3);
+}
+
+/// Groups count the run's steps.
+TEST(StepProgram, ARuleCountsTheStepsThatChangedSomething) {
+  StepTwins plain = tiny({.optimizer = {.rule = Adam()}});
+  plain.first_step = 4;
+  StepTwins skipping = plain;
+  skipping.skipped = 3;
+  expect_effect(skipping, plain);
+  compare_twins(skipping);
+  if (::testing::Test::IsSkipped()) return;
+  skipping.options.optimizer.rule =
+      Sgd{.momentum = 0.9F, .dampening = 0.5F, .groups = {{.parameters = "fc.", .after = 4}}};
+  compare_twins(skipping);
 }
 
 TEST(StepProgram, GroupsTrainBetweenTheirSteps) {

@@ -165,11 +165,11 @@ class ReferenceUpdater final : public trainer::Updater {
     }
     double scale = step.gradient_scale;
     if (clip_.norm > 0.0 && norm_ > clip_.norm) scale *= clip_.norm / (norm_ + 1e-6);
-    const std::vector<double> rates = rates_of(scale, step.step);
+    const std::vector<double> rates = rates_of(scale, step.step - step.skipped);
     for_each_owned([&](std::size_t i) {
       const std::size_t entry = entry_of(i);
       const trainer::ParameterSettings group = settings_of(entry);
-      const Formula formula(rule_, lr_of(group, step), step.step);
+      const Formula formula(rule_, lr_of(group, step), step.step - step.skipped);
       if (!group.is_over(step.step))
         formula.apply(scale * spans_.gradients[i], decay_of(entry), rates[entry], place_of(i));
       if (!spans_.ema.empty())

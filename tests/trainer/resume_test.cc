@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "io/base/error.h"
@@ -51,10 +52,14 @@ class NamedFeed final : public Feed {
 
 struct NamedRun {
   explicit NamedRun(int world = 1, std::int64_t batch_size = 8)
-      : feed(batch_size, world), devices(world) {}
+      : feed(batch_size, world), val(batch_size, world), devices(world) {}
   FitResult run(const TrainOptions& options, const std::vector<Observer*>& observers = {}) {
-    return fit({.model = model, .objective = objective, .train = feed, .devices = devices}, options,
-               observers);
+    return fit({.model = model,
+                .objective = objective,
+                .train = feed,
+                .validation = has_val ? &val : nullptr,
+                .devices = devices},
+               options, observers);
   }
   /// The message with which it is refused; empty if it is not.
   std::string refusal(const TrainOptions& options) {
@@ -70,7 +75,13 @@ struct NamedRun {
   testing::LinearModel model{6, 2};
   LossObjective objective{{.inputs = {"x"}, .heads = {Head{}}}};
   NamedFeed feed;
+  NamedFeed val;
+  bool has_val = false;
   LocalThreads devices;
+};
+
+struct ValidatedRun : NamedRun {
+  ValidatedRun() { has_val = true; }
 };
 
 TrainOptions options_of_resume(const testing::TempDir& folder, std::int64_t epochs) {
@@ -113,6 +124,154 @@ TEST(Resume, ShardsThatHoldSomethingElseAreRefusedWithBothValues) {
                     HasSubstr("--allow-changed-data")));
   options.accept_changed_data = true;
   EXPECT_EQ("", swapped.refusal(options));
+}
+
+/// Runs one epoch with a validation set; returns the options of the second one.
+TrainOptions after_a_validated_epoch(const testing::TempDir& folder) {
+  TrainOptions options = options_of_resume(folder, 1);
+  options.checkpoint.top_k = 1;
+  ValidatedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  return options;
+}
+
+TEST(Resume, ABestEpochByAnotherMeasureIsNotReplaced) {
+  const testing::TempDir folder;
+  TrainOptions options = after_a_validated_epoch(folder);
+  const std::string best = folder / "run/checkpoints/best/state.json";
+  const std::string before = testing::read_file(best);
+  EXPECT_THAT(NamedRun().refusal(options),
+              AllOf(HasSubstr("by val_top1, and this run's would be by train_loss"),
+                    HasSubstr("--monitor val_top1 with --val")));
+  options.checkpoint.monitor = "val_loss";
+  EXPECT_THAT(ValidatedRun().refusal(options), HasSubstr("by val_loss"));
+  options.accept_changed_data = true;
+  EXPECT_THAT(ValidatedRun().refusal(options), HasSubstr("by val_loss"));
+  EXPECT_EQ(before, testing::read_file(best));
+  options.resume = folder / "run";
+  options.run_folder = folder / "other";
+  EXPECT_EQ(2, ValidatedRun().run(options).end.best_epoch) << "begun anew in a folder of its own";
+  EXPECT_EQ(before, testing::read_file(best));
+  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("the best epoch begins anew"));
+}
+
+TEST(Resume, ABestEpochOfAnotherValidationSetIsReplacedOnlyIfAllowed) {
+  const testing::TempDir folder;
+  TrainOptions options = after_a_validated_epoch(folder);
+  ValidatedRun other;
+  other.val.data.shards.pop_back();
+  EXPECT_THAT(other.refusal(options), AllOf(HasSubstr("the validation set has changed"),
+                                            HasSubstr("2 shards saved, 1 given: b.tar"),
+                                            HasSubstr("--allow-changed-data")));
+  ValidatedRun refilled;
+  refilled.val.data.shards[1].bytes = 4096;
+  EXPECT_THAT(refilled.refusal(options), HasSubstr("shard b.tar: 20480 bytes"));
+  options.accept_changed_data = true;
+  EXPECT_EQ(2, other.run(options).end.best_epoch);
+}
+
+TEST(Resume, ItsBestCheckpointComesAlongToAnotherFolder) {
+  const testing::TempDir folder;
+  TrainOptions options = after_a_validated_epoch(folder);
+  options.epochs = 1;
+  options.resume = folder / "run/checkpoints/last";
+  options.run_folder = folder / "other";
+  EXPECT_EQ(1, ValidatedRun().run(options).end.best_epoch);
+  EXPECT_EQ(testing::read_file(folder / "run/checkpoints/best/model.safetensors"),
+            testing::read_file(folder / "other/checkpoints/best/model.safetensors"));
+  fs::remove_all(folder / "run/checkpoints/best");
+  options.epochs = 2;
+  options.run_folder = folder / "third";
+  EXPECT_EQ(2, ValidatedRun().run(options).end.best_epoch) << "what is nowhere is not claimed";
+  EXPECT_TRUE(read_checkpoint_state(folder / "third/checkpoints/last").top.empty() ||
+              fs::exists(folder / "third/checkpoints/epoch-0002"));
+}
+
+TEST(Resume, ARateThatFollowsTheDevicesIsListed) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_resume(folder, 1);
+  options.scale_lr = true;
+  stop_in_epoch(options);
+  options.resume = "auto";
+  NamedRun(2, 4).run(options);
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("learning rate: x 1 devices saved, x 2 given (scale_lr)"));
+}
+
+TEST(Resume, AnotherCheckpointThanTheOneOfTheNameIsSaid) {
+  const testing::TempDir folder;
+  NamedRun().run(options_of_resume(folder, 1));
+  const Log log = Log::to_file(folder / "said");
+  find_checkpoint(folder / "run", "best", io::UrlOpener(), log);
+  EXPECT_EQ("", testing::read_file(folder / "said"));
+  fs::remove_all(folder / "run/checkpoints/best");
+  EXPECT_EQ(folder / "run/checkpoints/last",
+            find_checkpoint(folder / "run", "best", io::UrlOpener(), log));
+  EXPECT_THAT(testing::read_file(folder / "said"),
+              AllOf(HasSubstr("there is no checkpoint best in "), HasSubstr("using its last")));
+}
+
+TEST(Resume, AnotherOrderOfTheValidationSetIsTheSameSet) {
+  const testing::TempDir folder;
+  const TrainOptions options = after_a_validated_epoch(folder);
+  ValidatedRun other;
+  other.val.data.options[0].second = "200";
+  EXPECT_EQ("", other.refusal(options));
+}
+
+TEST(Resume, AValidationSetThatDecidesNothingIsWarnedOf) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_resume(folder, 1);
+  options.checkpoint.monitor = "train_loss";
+  ValidatedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  EXPECT_EQ("", NamedRun().refusal(options));
+  EXPECT_THAT(testing::read_file(folder / "log"),
+              HasSubstr("the validation set has changed since the checkpoint: 2 shards saved, 0 "
+                        "given"));
+}
+
+/// With a sample in the second step that is not finite, and a rule that counts its steps.
+TrainOptions options_of_skips(const testing::TempDir& folder, const std::string& run) {
+  TrainOptions options = options_of_resume(folder, 2);
+  options.optimizer.rule = Adam{.lr = 0.01};
+  options.on_non_finite = OnNonFinite::kSkip;
+  options.run_folder = folder / run;
+  return options;
+}
+
+struct SkippingRun : NamedRun {
+  SkippingRun() {
+    auto samples = make_samples(64, 6, 2, 1);
+    samples[10].features[3] = std::numeric_limits<float>::quiet_NaN();
+    feed.feed = MemoryFeed(samples, 8, 1);
+  }
+};
+
+TEST(Resume, TheRulesOwnStepsGoOnBehindOneThatWasSkipped) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_skips(folder, "whole");
+  SkippingRun().run(options);
+  const std::string whole = folder / "whole/checkpoints/last";
+  EXPECT_EQ(2, read_checkpoint_state(whole).skipped_updates);
+  options.run_folder = folder / "halved";
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  SkippingRun halved;
+  halved.feed.feed.before_batch = [&](int, std::int64_t step) {
+    if (step == 4) stop.request_stop();
+  };
+  halved.run(options);
+  const std::string last = folder / "halved/checkpoints/last";
+  EXPECT_EQ(1, read_checkpoint_state(last).skipped_updates);
+  options.stop = {};
+  options.resume = "auto";
+  SkippingRun().run(options);
+  EXPECT_EQ(2, read_checkpoint_state(last).skipped_updates);
+  EXPECT_EQ(testing::read_file(whole + "/model.safetensors"),
+            testing::read_file(last + "/model.safetensors"));
 }
 
 // What fit() kept of its options before rules and schedules were components.

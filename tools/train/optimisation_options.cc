@@ -99,7 +99,10 @@ void OptimisationOptions::settle(const trainer::Model &model, std::int64_t step_
   usual_lr_ = rule().usual.lr_of(has_norms);
   if (has_default_lr_)
     optimizer.set("lr", fmt::format("{}", rule().lr_for(step_samples, has_norms)));
-  if (has_default_warmup_) schedule.set("warmup", fmt::format("{}steps", default_warmup_steps()));
+  if (!has_default_warmup_) return;
+  const std::string usual = fmt::format("{}steps", default_warmup_steps());
+  is_saved_warmup_ = !saved_warmup.empty() && saved_warmup != usual;
+  schedule.set("warmup", is_saved_warmup_ ? saved_warmup : usual);
 }
 
 trainer::RuleSettings OptimisationOptions::rule() const {
@@ -149,6 +152,7 @@ std::string OptimisationOptions::rate_text() const {
 // The reason for the length of a default warm-up.
 std::string OptimisationOptions::warmup_reason() const {
   if (!has_default_warmup_) return {};
+  if (is_saved_warmup_) return " (as the resumed run has it)";
   if (run_steps_ == 0) return " (no indexes: the length of the run is unknown)";
   if (default_warmup_steps() == rule().usual.warmup_steps) return {};
   const bool slow = optimizer.word() == "sgd" && run_steps_ < kFewSteps;

@@ -29,6 +29,8 @@ struct OptimisationOptions {
   std::string on_non_finite = "fail";
   /// Per device; 0: to be found (tools/train/step_count.h).
   std::int64_t steps_per_epoch = 0;
+  /// Of the run that is resumed, instead of the default; empty: none.
+  std::string saved_warmup = {};
 
   static std::vector<const Table*> tables() {
     return {&trainer::standard_rules(), &trainer::standard_schedules()};
@@ -65,6 +67,7 @@ struct OptimisationOptions {
   bool has_default_lr_ = false;
   double usual_lr_ = 0;  ///< of this model, for the rule's usual number of samples
   bool has_default_warmup_ = false;
+  bool is_saved_warmup_ = false;
   std::int64_t run_steps_ = 0;
 };
 

@@ -107,8 +107,10 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->transform(output_path())
       ->check(in_short_help())
       ->check(of_this_start());
-  app.add_flag("--allow-changed-data", accept_changed_data,
-               "Let --resume continue even if the list of shards or their contents have changed")
+  app.add_flag(
+         "--allow-changed-data", accept_changed_data,
+         "Let --resume continue even if the list of shards or their contents have changed; where "
+         "the validation set has, the best epoch begins anew")
       ->check(of_this_start());
   app.add_option("--init", init,
                  "Weights to start from, in torchvision's names: a .safetensors file, a "
@@ -296,20 +298,33 @@ void RunFolderOptions::compare_with_uploaded(const std::string& own, const std::
 }
 
 // Errors in the checkpoint are reported by whatever resumes from it.
-SavedStreams RunFolderOptions::saved_streams(const io::Opener& opener) const {
+std::optional<trainer::TrainState> RunFolderOptions::saved_state(const io::Opener& opener) const {
   if (resume.empty()) return {};
   try {
     const std::string path =
         resume == kAuto ? trainer::find_newest_checkpoint(run_dir + "/checkpoints", {}, opener).path
                         : trainer::find_checkpoint(resume, "last", opener);
     if (path.empty()) return {};
-    const auto data = trainer::read_checkpoint_state(path, opener).data;
-    if (!data) return {};
-    return {.streams = saved_number(*data, "streams"),
-            .processes = saved_number(*data, "processes")};
+    return trainer::read_checkpoint_state(path, opener);
   } catch (const Error&) {
     return {};
   }
+}
+
+SavedStreams RunFolderOptions::saved_streams(const io::Opener& opener) const {
+  const auto saved = saved_state(opener);
+  if (!saved || !saved->data) return {};
+  return {.streams = saved_number(*saved->data, "streams"),
+          .processes = saved_number(*saved->data, "processes")};
+}
+
+std::string RunFolderOptions::saved_warmup(const io::Opener& opener) const {
+  const auto saved = saved_state(opener);
+  if (!saved) return {};
+  const auto warmup =
+      std::ranges::find(saved->settings, "--schedule.warmup", &trainer::Setting::name);
+  const bool is_default = warmup != saved->settings.end() && !warmup->is_given;
+  return is_default && warmup->value.ends_with("steps") ? warmup->value : std::string();
 }
 
 void RunFolderOptions::apply(trainer::TrainOptions& options) const {

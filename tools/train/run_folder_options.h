@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@
 
 namespace CLI {
 class App;
+}
+
+namespace millrace::trainer {
+struct TrainState;
 }
 
 namespace millrace::tools {
@@ -47,10 +52,14 @@ struct RunFolderOptions {
   /// The streams of the run that is resumed, which any number of processes that divides theirs
   /// continues; zeros where there is none, or they are unknown. After settle().
   SavedStreams saved_streams(const io::Opener& opener) const;
+  /// The default warm-up of the run that is resumed, "5steps"; empty where there is none, or it was
+  /// given. After settle().
+  std::string saved_warmup(const io::Opener& opener) const;
   /// Fills in the part of `options` that is decided here.
   void apply(trainer::TrainOptions& options) const;
 
  private:
+  std::optional<trainer::TrainState> saved_state(const io::Opener& opener) const;
   void check_run_dir() const;
   [[noreturn]] void refuse_used() const;
   bool holds_run(const io::Opener& opener) const;

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
+#include "decode/class_mask.h"
 #include "decode/codec.h"
 #include "decode/image.h"
 #include "io/base/error.h"
@@ -73,11 +75,10 @@ std::string change_text(const StoredImage& stored, const ImageOptions& seen) {
   return fmt::format("stored {}: {}", text(stored), fmt::join(changes, ", "));
 }
 
-}  // namespace
-
-std::optional<StoredImage> find_stored_image(const StoredImageInput& input) {
-  if (input.shards.empty() || io::is_stream_url(input.shards.front())) return {};
-  std::optional<StoredImage> found;
+/// Calls `look` with the first sample. What cannot be read is for the run to report.
+void look_at_first(const StoredImageInput& input,
+                   const std::function<void(const wds::Sample&)>& look) {
+  if (input.shards.empty() || io::is_stream_url(input.shards.front())) return;
   wds::FaultLedger ledger(unlogged(input.policy));
   try {
     scan({.shards = input.shards.first(1),
@@ -85,14 +86,34 @@ std::optional<StoredImage> find_stored_image(const StoredImageInput& input) {
           .ledger = ledger,
           .stop = input.stop},
          [&](const wds::Sample& sample) {
-           const wds::Field* field = sample.find_any(decode::standard_codecs()->suffixes());
-           if (field != nullptr) found = look_at(*field);
+           look(sample);
            return false;
          });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled) throw;
   }
+}
+
+}  // namespace
+
+std::optional<StoredImage> find_stored_image(const StoredImageInput& input) {
+  std::optional<StoredImage> found;
+  look_at_first(input, [&](const wds::Sample& sample) {
+    const wds::Field* field = sample.find_any(decode::standard_codecs()->suffixes());
+    if (field != nullptr) found = look_at(*field);
+  });
   return found;
+}
+
+std::int64_t find_largest_level(const StoredImageInput& input, std::string_view suffix) {
+  std::int64_t largest = 0;
+  look_at_first(input, [&](const wds::Sample& sample) {
+    const wds::Field* field = sample.find_any(suffix);
+    if (field == nullptr) return;
+    const decode::ClassImage levels = decode::decode_classes(field->data, {.ignore = -1});
+    if (!levels.labels.empty()) largest = *std::ranges::max_element(levels.labels);
+  });
+  return largest;
 }
 
 std::string text(const StoredImage& image) {

@@ -2,10 +2,12 @@
 // have intended: enlarged, squeezed, cropped, or converted to grey.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "io/opener.h"
 #include "tools/image_options.h"
@@ -29,6 +31,10 @@ struct StoredImageInput {
 /// The first sample's image. Nullopt if there is none, if it cannot be read (the run itself will
 /// report that), and for a pipe, which can be read only once. Throws: Cancelled.
 std::optional<StoredImage> find_stored_image(const StoredImageInput& input);
+
+/// The largest level of the first sample's field `suffix`, if that is a grey picture; 0: unknown.
+/// Throws: Cancelled.
+std::int64_t find_largest_level(const StoredImageInput& input, std::string_view suffix);
 
 /// "32x32x3".
 std::string text(const StoredImage& image);

@@ -144,7 +144,8 @@ MaskTarget ClassMaskPart::target() const {
 
 void DepthPart::list(FieldList& add) {
   add("depth_loss", loss, "Loss of the depth: berhu, l1, mse or another of values");
-  add("depth_field", field, "The depth's suffix in a sample");
+  add("depth_field", field,
+      "The depth's suffix in a sample; of 16-bit levels the upper 8 bits are read");
 }
 
 DepthTarget DepthPart::target() const {

@@ -64,6 +64,8 @@ std::string_view role_name(Role role) {
       return "base_rate";
     case Role::kStep:
       return "step";
+    case Role::kSkipped:
+      return "skipped";
     case Role::kNumValid:
       return "num_valid";
     case Role::kRandomKey:

@@ -44,17 +44,18 @@ enum class Role {
   kLearningRate,  ///< without dimensions, as those below
   kBaseRate,      ///< StepNumbers::base_lr, where a group falls by itself
   kStep,          ///< from 1, over the whole run
-  kNumValid,      ///< the step's valid samples, of all replicas
-  kRandomKey,     ///< (4): seed, epoch, index of the first slot, stride (nn::BatchKey), as bits
-  kDivisor,       ///< what the gradients of micro-batches are divided by
-  kIsFirst,       ///< not 0 for a step's first micro-batch, before which nothing is accumulated
-  kGradient,      ///< a parameter's, summed over micro-batches
-  kNewBuffer,     ///< a buffer after the step's micro-batches so far
-  kSums,          ///< the objective's: of all replicas in a step, else of this one
-  kNumSamples,    ///< valid ones, likewise
-  kIsFinite,      ///< whether loss and gradients were: otherwise nothing has changed
-  kNonFinite,     ///< samples with an output that is not finite, of an evaluation
-  kOutput,        ///< of the model: float32, (N, ...), images (N, C, H, W)
+  kSkipped,     ///< of the steps before, and as a result with this one, those that changed nothing
+  kNumValid,    ///< the step's valid samples, of all replicas
+  kRandomKey,   ///< (4): seed, epoch, index of the first slot, stride (nn::BatchKey), as bits
+  kDivisor,     ///< what the gradients of micro-batches are divided by
+  kIsFirst,     ///< not 0 for a step's first micro-batch, before which nothing is accumulated
+  kGradient,    ///< a parameter's, summed over micro-batches
+  kNewBuffer,   ///< a buffer after the step's micro-batches so far
+  kSums,        ///< the objective's: of all replicas in a step, else of this one
+  kNumSamples,  ///< valid ones, likewise
+  kIsFinite,    ///< whether loss and gradients were: otherwise nothing has changed
+  kNonFinite,   ///< samples with an output that is not finite, of an evaluation
+  kOutput,      ///< of the model: float32, (N, ...), images (N, C, H, W)
 };
 
 /// "weight", "learning_rate".

@@ -19,7 +19,7 @@ struct RuleArguments {
   Tensor gradient;                  ///< of the mean over the step's samples, clipped
   std::vector<Tensor> states = {};  ///< in the order of UpdateRule::state_names()
   Tensor lr;    ///< without dimensions; times the factor of the parameter's group
-  Tensor step;  ///< without dimensions, int32: from 1, over the whole run
+  Tensor step;  ///< without dimensions, int32: as RuleStep's
   float weight_decay = 0.0F;
   bool has_own_rate = false;  ///< of a rule with uses_norms(): its rate depends on its norms
 };

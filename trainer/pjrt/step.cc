@@ -132,6 +132,7 @@ void PjrtStep::complete_sums() {
 void PjrtStep::apply(const StepNumbers& numbers) {
   if (num_valid_ == 0) {
     pending_.emplace_back();
+    skip(numbers);
     return forget();
   }
   land_numbers(numbers);
@@ -146,12 +147,20 @@ void PjrtStep::apply(const StepNumbers& numbers) {
   setup_.clock.lap(&StepTimes::device);
 }
 
+/// Counts a step without a sample, which no program does.
+void PjrtStep::skip(const StepNumbers& numbers) {
+  std::int64_t skipped = numbers.skipped;
+  if (!skipped_.empty()) skipped_.front().read(std::as_writable_bytes(std::span(&skipped, 1)));
+  skipped_ = one(copy_number(replica_.client(), replica_.device(), skipped + 1));
+}
+
 void PjrtStep::land_numbers(const StepNumbers& numbers) {
   const device::pjrt::Client& client = replica_.client();
   const std::size_t device = replica_.device();
   lr_ = one(copy_number(client, device, numbers.lr));
   if (has_base_lr_) base_lr_ = one(copy_number(client, device, numbers.unscheduled_lr()));
   step_ = one(copy_number(client, device, numbers.step));
+  if (skipped_.empty()) skipped_ = one(copy_number(client, device, numbers.skipped));
   valid_ = one(copy_number(client, device, static_cast<float>(num_valid_)));
   if (is_split_) divisor_array_ = one(copy_number(client, device, static_cast<float>(divisor_)));
 }
@@ -241,6 +250,7 @@ std::vector<const Buffer*> PjrtStep::arguments(const hlo::Program& program) {
   arguments.give(Role::kLearningRate, lr_);
   if (has_base_lr_) arguments.give(Role::kBaseRate, base_lr_);
   arguments.give(Role::kStep, step_);
+  arguments.give(Role::kSkipped, skipped_);
   arguments.give(Role::kNumValid, valid_);
   if (is_split_) {
     arguments.give(Role::kGradient, accumulated_.gradients);
@@ -270,6 +280,7 @@ void PjrtStep::take(const hlo::Program& program, DeviceArrays results) {
     replace(setup_.states[k], Role::kState, state_names_[k]);
   replace(setup_.ema, Role::kEma);
   replace(replica_.setup().buffers, Role::kBuffer);
+  skipped_ = take_results(program, results, Role::kSkipped);
   pending_.push_back({.sums = take_results(program, results, Role::kSums),
                       .samples = take_results(program, results, Role::kNumSamples),
                       .is_finite = take_results(program, results, Role::kIsFinite)});

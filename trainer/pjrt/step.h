@@ -50,6 +50,7 @@ class PjrtStep final : public ReplicaStep {
   void sum_over_processes();
   std::vector<float> flat(const ParameterTable& table, const DeviceArrays& arrays) const;
   void land_numbers(const StepNumbers& numbers);
+  void skip(const StepNumbers& numbers);
   void run_all();
   BatchShape shape_of_step(const std::vector<PjrtStep*>& steps);
   const CompiledProgram& program_of(const std::vector<PjrtStep*>& steps);
@@ -70,6 +71,7 @@ class PjrtStep final : public ReplicaStep {
   std::int64_t slots_ = 1;   ///< of a replica's batch
   std::optional<BatchArrays> batch_;
   DeviceArrays key_, lr_, base_lr_, step_, valid_, divisor_array_;
+  DeviceArrays skipped_;  ///< StepNumbers::skipped of the next step; empty before the first
   Accumulated accumulated_;
   std::deque<Results> pending_;
   bool is_intact_ = true;  ///< false once a program was found to have failed

@@ -9,6 +9,7 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "trainer/detail/loop/resumed_best.h"
 #include "trainer/detail/store/checkpoint_files.h"
 #include "trainer/monitor.h"
 
@@ -40,8 +41,6 @@ double monitored_value(const std::string& monitor, const EpochEvent& event) {
   return value.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-namespace {
-
 std::string checkpoint_folder(const TrainOptions& options) {
   if (!options.checkpoint.folder.empty() || options.run_folder.empty()) {
     return options.checkpoint.folder;
@@ -49,11 +48,10 @@ std::string checkpoint_folder(const TrainOptions& options) {
   return options.run_folder + "/checkpoints";
 }
 
-}  // namespace
-
 CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, const io::Opener& opener,
                                    RunWeights& weights, TrainState& state, CheckpointHooks hooks)
     : options_(options),
+      opener_(opener),
       weights_(weights),
       state_(state),
       hooks_(std::move(hooks)),
@@ -66,6 +64,33 @@ CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, const io::Opener
   };
   place_ =
       open_checkpoint_place(folder_, opener, options.stop, {.saved = hooks_.saved, .kept = kept});
+}
+
+bool CheckpointKeeper::has(const std::string& name) const {
+  return is_checkpoint(folder_ + "/" + name, opener_);
+}
+
+/// Whether the checkpoint at `path` is of the run's best epoch so far.
+bool CheckpointKeeper::is_best(const std::string& path) const {
+  if (!is_checkpoint(path, opener_)) return false;
+  const TrainState state = read_checkpoint_state(path, opener_);
+  return state.epoch == state_.best_epoch && (state.run.empty() || state.run == state_.run);
+}
+
+void CheckpointKeeper::bring_best(const std::string& from) {
+  if (folder_.empty() || !options_.checkpoint.save_best || !state_.best) return;
+  std::erase_if(state_.top, [&](const auto& one) { return !has(one.first); });
+  if (has("best")) return;
+  const std::string beside = from.substr(0, from.find_last_of('/') + 1) + "best";
+  if (is_best(beside)) {
+    hooks_.before(folder_ + "/best");
+    copy_checkpoint(beside, folder_, "best", opener_);
+    hooks_.saved(folder_ + "/best");
+    options_.log.info(fmt::format("the best epoch so far, {}, is copied from {}", state_.best_epoch,
+                                  io::printable_url(beside)));
+    return;
+  }
+  begin_best_anew(state_, "is not beside " + io::printable_url(from), options_.log);
 }
 
 bool CheckpointKeeper::due() {

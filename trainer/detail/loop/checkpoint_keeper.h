@@ -37,6 +37,9 @@ class CheckpointKeeper {
   const std::string& last() const { return last_; }
   const std::string& best() const { return best_; }
 
+  /// Of a run that goes on from the checkpoint `from`: if its best epochs are in another folder,
+  /// copies the best one from beside `from`, or begins a best one anew. Before the first save.
+  void bring_best(const std::string& from);
   /// Whether the time between two checkpoints has passed; if so, starts it again.
   bool due();
   /// Saves `last` in mid-epoch.
@@ -52,10 +55,13 @@ class CheckpointKeeper {
 
  private:
   bool is_better(double value, double than) const;
+  bool has(const std::string& name) const;
+  bool is_best(const std::string& path) const;
   void save_top(const EpochEvent& event);
   std::string save(const std::string& name);
 
   const TrainOptions& options_;
+  const io::Opener& opener_;
   RunWeights& weights_;
   TrainState& state_;
   CheckpointHooks hooks_;
@@ -70,6 +76,9 @@ class CheckpointKeeper {
 /// measured. Throws: InvalidArgument for one that is not measured, with the list.
 std::string resolve_monitor(const std::string& wanted, const std::vector<std::string>& measures,
                             bool has_validation);
+
+/// Where the run writes checkpoints; empty: none are.
+std::string checkpoint_folder(const TrainOptions& options);
 
 /// The monitored value of an epoch ("val_top1" is event.val's "top1"); NaN if it has none.
 double monitored_value(const std::string& monitor, const EpochEvent& event);

@@ -15,8 +15,8 @@ Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
   const std::vector<FlatTensors> like{{.table = &input.model.parameters(), .values = {}},
                                       {.table = &input.model.buffers(), .values = {}}};
   if (!path.ends_with(".safetensors"))
-    return read_checkpoint_model(find_checkpoint(path, "best", *opener), input.model.name(), like,
-                                 *opener);
+    return read_checkpoint_model(find_checkpoint(path, "best", *opener, options.log),
+                                 input.model.name(), like, *opener);
   try {
     Safetensors file = read_weights(path, *opener);
     for (const std::string& line : check_weights(file, like).warnings)

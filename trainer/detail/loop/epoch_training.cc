@@ -75,6 +75,7 @@ EpochContext EpochTraining::context_for(std::int64_t epoch, EpochFeed& feed, Fai
           .epoch = epoch,
           .first_step = state.step_in_epoch,
           .global_step = state.global_step,
+          .skipped_updates = state.skipped_updates,
           .starts_from_data = saves_.starts_from_data(),
           .steps_per_epoch = steps_per_epoch_,
           .shown_steps = shown_steps_,

@@ -105,6 +105,9 @@ template <typename Work>
 void FitRun::or_save(const Work& work) {
   try {
     work();
+  } catch (const Error& error) {
+    saves_.save_finished_steps(training_.totals(), error.where().url);
+    throw;
   } catch (...) {
     saves_.save_finished_steps(training_.totals());
     throw;
@@ -146,7 +149,7 @@ void FitRun::end_epoch(EpochEvent& event) {
   event.seconds = seconds_since(epoch_begin_);
   or_save([&] { output_.tell(&Observer::on_epoch_end, event); });
   const auto saving = std::chrono::steady_clock::now();
-  saves_.end_epoch(event);
+  saves_.end_epoch(event, training_.totals().front());
   output_.tell(&Observer::on_saved,
                SavedEvent{.epoch = event.epoch, .seconds = seconds_since(saving)});
   output_.say(stall_line(event));
@@ -169,6 +172,7 @@ void FitRun::finish() {
   output_.finish();
   output_.say(end_line(end));
   warn_of_warmup();
+  warn_of_no_best();
   result_.last_checkpoint = std::move(saved.last_path);
   result_.best_checkpoint = std::move(saved.best_path);
 }
@@ -180,6 +184,13 @@ void FitRun::warn_of_warmup() const {
   run_.options.log.warn(fmt::format(
       "the run ended in its warm-up, after {} of {} steps: the learning rate never reached {:g}",
       taken, steps, schedule_.base_lr()));
+}
+
+void FitRun::warn_of_no_best() const {
+  const TrainState& state = saves_.state();
+  if (result_.epochs.empty() || result_.end.best) return;
+  run_.options.log.warn("no epoch was the best: " + state.monitor + " was a number in none" +
+                        (run_.options.run_folder.empty() ? "" : "; there is no checkpoint best"));
 }
 
 FitResult FitRun::run() {

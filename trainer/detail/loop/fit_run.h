@@ -48,6 +48,8 @@ class FitRun {
   void record(const std::exception& fault) const;
   /// Warns if the run ended within its warm-up: without indexes its length is unknown before.
   void warn_of_warmup() const;
+  /// Warns if what was monitored was never defined.
+  void warn_of_no_best() const;
 
   RunStop stop_;
   const std::shared_ptr<const io::Opener> opener_;  ///< of what is at urls

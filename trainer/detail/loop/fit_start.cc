@@ -14,6 +14,7 @@
 #include "pipeline/position.h"
 #include "trainer/detail/loop/described_options.h"
 #include "trainer/detail/loop/old_settings.h"
+#include "trainer/detail/loop/resumed_best.h"
 #include "trainer/detail/loop/start_filters.h"
 #include "trainer/detail/store/checkpoint_folder.h"
 
@@ -314,11 +315,15 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
                      fresh.optimizer);
   }
   std::vector<std::string> differences = differences_of(found, fresh);
+  if (options.scale_lr && found.world != fresh.world)
+    differences.push_back(fmt::format("learning rate: x {} devices saved, x {} given (scale_lr)",
+                                      found.world, fresh.world));
   const bool in_epoch = !found.position.empty();
   check_set(path, found, fresh, options);
   check_steps(path, found, fresh, topology);
   check_input(path, found, fresh, differences);
   check_settings(path, found, fresh, differences, options.log);
+  continue_best(path, found, fresh, options, *opener);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (in_epoch && found.position.empty()) begin_epoch_again(state);
   if (!differences.empty()) {
@@ -327,11 +332,9 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
         "without a break",
         fmt::join(differences, "; ")));
   }
-  if (state.monitor != fresh.monitor) {
-    state.best.reset();
-    state.best_epoch = 0;
-    state.top.clear();
-  }
+  state.best = found.best;
+  state.best_epoch = found.best_epoch;
+  state.top = found.top;
   if (state.run.empty()) state.run = fresh.run;
   state.seed = fresh.seed;
   state.world = fresh.world;
@@ -339,6 +342,7 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
   state.accumulate = fresh.accumulate;
   state.monitor = fresh.monitor;
   state.data = fresh.data;
+  state.validation = fresh.validation;
   state.options = fresh.options;
   state.settings = fresh.settings;
   options.log.info(fmt::format("Resumed from {} at epoch {}, step {}", io::printable_url(path),

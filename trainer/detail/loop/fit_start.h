@@ -36,8 +36,9 @@ Schedule make_schedule(const TrainOptions& options, const Model& model, std::int
 /// Loads the checkpoint at `path` into `tensors` and returns its state, with seed, world size,
 /// monitor, input and options from this run's `fresh`. Permitted differences are logged as a
 /// warning with both values. Throws: as load_checkpoint(); InvalidArgument for another optimizer,
-/// for shards whose content has changed, and in mid-epoch for any other input, number of processes
-/// or setting of scope kRun. Settings of scope kStart may differ: a line says which do.
+/// for shards whose content has changed, for best epochs that cannot be compared with this run's
+/// and would be replaced (resumed_best.h), and in mid-epoch for any other input, number of
+/// processes or setting of scope kRun. Settings of scope kStart may differ: a line says which do.
 TrainState resume_from(const std::string& path, const TrainState& fresh, const Topology& topology,
                        const CheckpointTensors& tensors, const TrainOptions& options);
 

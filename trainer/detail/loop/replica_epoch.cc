@@ -18,8 +18,10 @@ ReplicaEpoch::ReplicaEpoch(const EpochContext& context, Replica& replica, const 
       totals_(context.totals[static_cast<std::size_t>(replica.device())]),
       input_(context.feed, context.input_failure, replica.device()),
       limit_(context.feed, context.input_failure, replica.device(), context.topology.processes) {
-  totals_ = {
-      .sums = context.first_sums, .steps = context.first_step, .global_step = context.global_step};
+  totals_ = {.sums = context.first_sums,
+             .steps = context.first_step,
+             .global_step = context.global_step,
+             .skipped_updates = context.skipped_updates};
   totals_.sums.resize(replica.objective().num_sums() + 1);
 }
 
@@ -161,7 +163,8 @@ void ReplicaEpoch::start_from_data() {
 void ReplicaEpoch::finish_step() {
   step_.apply({.lr = learning_rate(),
                .step = totals_.global_step + 1,
-               .base_lr = static_cast<float>(context_.schedule.base_lr())});
+               .base_lr = static_cast<float>(context_.schedule.base_lr()),
+               .skipped = totals_.skipped_updates});
   totals_.whole = false;  // a report or a checkpoint that fails is not followed by another
   count_step();
   settle(step_.runs_ahead() ? 1 : 0);
@@ -214,6 +217,7 @@ void ReplicaEpoch::settle_one() {
 }
 
 void ReplicaEpoch::take_over(const StepOutcome& outcome) {
+  if (!outcome.changes()) ++totals_.skipped_updates;
   if (!outcome.is_finite) {
     ++totals_.skipped_steps;
     return;

@@ -68,7 +68,9 @@ struct EpochTotals {
   std::int64_t steps = 0;  ///< of the epoch, including those before a resume
   std::int64_t global_step = 0;
   std::int64_t skipped_steps = 0;  ///< not finite; they count as steps
-  bool stopped = false;            ///< before the epoch's end
+  /// Over the whole run, as StepNumbers::skipped.
+  std::int64_t skipped_updates = 0;
+  bool stopped = false;  ///< before the epoch's end
   /// Whether weights and buffers are those after `steps`: false while a step changes them.
   bool whole = true;
   std::int64_t batch_size = 0;
@@ -87,11 +89,12 @@ struct EpochContext {
   Failure& input_failure;  ///< keeps what feed.next() throws, and stops the feed
   EpochHost& host;
   Topology topology;
-  std::int64_t batch_size = 0;    ///< of a replica; 0: what each batch has
-  std::int64_t epoch = 0;         ///< from 0
-  std::int64_t first_step = 0;    ///< steps already taken in this epoch (resumed)
-  std::int64_t global_step = 0;   ///< steps taken before this epoch's first one here
-  bool starts_from_data = false;  ///< the first step sets start values (start_filters.h)
+  std::int64_t batch_size = 0;       ///< of a replica; 0: what each batch has
+  std::int64_t epoch = 0;            ///< from 0
+  std::int64_t first_step = 0;       ///< steps already taken in this epoch (resumed)
+  std::int64_t global_step = 0;      ///< steps taken before this epoch's first one here
+  std::int64_t skipped_updates = 0;  ///< of these, those that changed nothing
+  bool starts_from_data = false;     ///< the first step sets start values (start_filters.h)
   std::int64_t steps_per_epoch = 0;
   std::int64_t shown_steps = 0;         ///< for people: steps_per_epoch, or the last epoch's steps
   std::vector<double> first_sums = {};  ///< of the steps already taken; empty: zeros

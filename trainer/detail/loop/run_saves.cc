@@ -45,6 +45,14 @@ CheckpointHooks hooks_to(RunOutput& output) {
       .saved = [&output](const std::string& path) { output.tell(&Observer::on_checkpoint, path); }};
 }
 
+/// Only which samples it has: their order changes no measure.
+std::optional<pipeline::DataIdentity> validation_identity(const Feed* feed) {
+  if (feed == nullptr) return pipeline::DataIdentity{};
+  std::optional<pipeline::DataIdentity> identity = feed->identity();
+  if (identity) identity->options.clear();
+  return identity;
+}
+
 /// After the last batch that any replica took: of a step's batches that of the last device, or of
 /// the last one whose input had not ended.
 std::shared_ptr<const pipeline::Position> last_position(std::span<const EpochTotals> totals) {
@@ -86,10 +94,12 @@ std::string RunSaves::resume() {
   const TrainOptions& options = run_.options;
   if (options.resume.empty() && keeper_.folder().empty()) return {};
   state_.data = run_.input.train.identity();
+  state_.validation = validation_identity(run_.input.validation);
   if (run_.output.is_locked()) recover_checkpoints(keeper_.folder(), options.log);
   if (options.resume.empty()) return {};
-  std::string from =
-      options.resume == "auto" ? find_newest() : find_checkpoint(options.resume, "last", opener_);
+  std::string from = options.resume == "auto"
+                         ? find_newest()
+                         : find_checkpoint(options.resume, "last", opener_, options.log);
   if (from.empty()) return from;
   state_ = resume_from(from, state_, run_.group.topology(), run_.weights.tensors(), options);
   return from;
@@ -121,7 +131,10 @@ void RunSaves::open() {
 
 void RunSaves::begin() {
   are_any_ = run_.processes.any(!keeper_.folder().empty());
-  run_.processes.first_does([&] { save_if_behind(); });
+  run_.processes.first_does([&] {
+    if (!resumed_.empty()) keeper_.bring_best(resumed_);
+    save_if_behind();
+  });
 }
 
 // If the earlier run was killed before it saved `last`, the best checkpoint may be the newest.
@@ -152,6 +165,7 @@ void RunSaves::save_in_epoch(std::span<const EpochTotals> totals) {
   state_.position = joined_position(totals);
   state_.step_in_epoch = first.steps;
   state_.global_step = first.global_step;
+  state_.skipped_updates = first.skipped_updates;
   state_.meters = nlohmann::json(first.sums).dump();
   run_.processes.first_does([&] { keeper_.save_in_epoch(); });
 }
@@ -164,7 +178,8 @@ void RunSaves::save_finished_steps(std::span<const EpochTotals> totals, const st
   if (!whole || first.steps == state_.step_in_epoch || !are_any_) return;
   const Log& log = run_.options.log;
   try {
-    if (state_.data) state_.data->forget(faulty);
+    for (auto* set : {&state_.data, &state_.validation})
+      if (*set) (*set)->forget(faulty);
     save_in_epoch(totals);
     run_.processes.first_does([&] { keeper_.finish(); });
     log.warn(fmt::format("the run fails after step {} of epoch {}: {} holds the state up to there",
@@ -178,9 +193,10 @@ bool RunSaves::is_best(const EpochEvent& event) const {
   return !run_.processes.decide([&] { return keeper_.is_best(event) ? "best" : ""; }).empty();
 }
 
-void RunSaves::end_epoch(const EpochEvent& event) {
+void RunSaves::end_epoch(const EpochEvent& event, const EpochTotals& totals) {
   state_.epoch = event.epoch;
   state_.global_step = event.global_step;
+  state_.skipped_updates = totals.skipped_updates;
   state_.step_in_epoch = 0;
   state_.position.clear();
   state_.meters.clear();

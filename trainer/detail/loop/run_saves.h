@@ -59,7 +59,7 @@ class RunSaves {
   /// Whether the epoch is the best so far: the same on every process.
   bool is_best(const EpochEvent& event) const;
   /// Saves what is due at an epoch's end.
-  void end_epoch(const EpochEvent& event);
+  void end_epoch(const EpochEvent& event, const EpochTotals& totals);
   /// Returns when all checkpoints are complete.
   SavedResult finish();
 

@@ -38,7 +38,7 @@ void RunWeights::initialise(const TrainOptions& options) {
   if (!options.init.empty()) {
     const LoadedWeights loaded =
         load_weights(options.init, tensors().model, {.replace_head = options.replace_head},
-                     *checkpoint_opener(options));
+                     *checkpoint_opener(options), options.log);
     for (const std::string& name : loaded.kept)
       options.log.info(name + " is initialised, not read from " + io::printable_url(options.init));
     for (const std::string& line : loaded.warnings) options.log.warn(options.init + ": " + line);

@@ -170,7 +170,8 @@ void ComposedStep::update(const StepNumbers& numbers) {
                     .step = numbers.step,
                     .gradient_scale = divisor_ / num_valid_,
                     .is_finite = std::isfinite(sums_.front()),
-                    .base_lr = numbers.base_lr});
+                    .base_lr = numbers.base_lr,
+                    .skipped = numbers.skipped});
   if (weight_gather_ != nullptr) weight_gather_->begin();
   replica_.weights_changed();
 }

@@ -62,9 +62,11 @@ void StepBuilder::take_numbers() {
   if (has_falling_group(rule_->settings()))
     base_lr_ = program_.take({.name = "base_lr", .role = Role::kBaseRate});
   const Tensor step = program_.take({.name = "step", .role = Role::kStep, .type = Type::kInt64});
+  skipped_ = program_.take({.name = "skipped", .role = Role::kSkipped, .type = Type::kInt64});
   num_valid_ = program_.take({.name = "num_valid", .role = Role::kNumValid});
   const Scope scope(builder_, "step");
   step_ = convert(step, Type::kInt32);
+  rule_step_ = convert(step - skipped_, Type::kInt32);
 }
 
 void StepBuilder::take_accumulated() {
@@ -199,6 +201,7 @@ void StepBuilder::update() {
   const Scope scope(builder_, "buffers");
   for (std::size_t i = 0; i < buffers_.size(); ++i)
     new_buffers_[i] = select(changes_, new_buffers_[i], buffers_[i]);
+  skipped_ = select(changes_, skipped_, skipped_ + 1.0);
 }
 
 /// As ParameterSettings::share_left().
@@ -220,7 +223,7 @@ void StepBuilder::update(std::size_t number, const Parameter& parameter) {
   RuleArguments of{.weight = weights_[number],
                    .gradient = gradients_[number],
                    .lr = rate_of(settings),
-                   .step = step_,
+                   .step = rule_step_,
                    .weight_decay = settings.weight_decay,
                    .has_own_rate = rule_->uses_norms() && parameter.decay};
   for (const auto& state : states_) of.states.push_back(state[number]);
@@ -262,6 +265,7 @@ Program StepBuilder::finish_step() {
   program_.give({.name = "sums", .role = Role::kSums}, sums_);
   program_.give({.name = "num_samples", .role = Role::kNumSamples}, samples_);
   program_.give({.name = "is_finite", .role = Role::kIsFinite}, is_finite_);
+  program_.give({.name = "skipped", .role = Role::kSkipped, .type = Type::kInt64}, skipped_);
   return program_.finish();
 }
 

@@ -73,7 +73,8 @@ class StepBuilder {
   std::vector<std::vector<Tensor>> states_;  // by the rule's state, then by parameter
   std::vector<Tensor> before_;               // gradients of the micro-batches before
   std::map<std::string, Tensor> targets_;
-  Tensor valid_, lr_, base_lr_, step_, num_valid_, divisor_, samples_, sums_, is_finite_, changes_;
+  Tensor valid_, lr_, base_lr_, step_, rule_step_, skipped_;
+  Tensor num_valid_, divisor_, samples_, sums_, is_finite_, changes_;
   Tensor is_first_, samples_before_, sums_before_;
   RandomKey key_;
 };
