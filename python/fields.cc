@@ -128,8 +128,8 @@ void bind_numbers(nb::module_& module) {
              "A label outside [0, classes) is a fault; 0 accepts every integer."),
       member("json_key", &LabelField::json_key, kJsonDoc),
       member("missing", &LabelField::missing,
-             "The label of a sample without one, which `classes` does not bound; None: that is a "
-             "fault."));
+             "The label of a sample without such a member, which `classes` does not bound; None: "
+             "that is a fault."));
   bind_struct<FloatsField, 1>(
       module, "Floats",
       "A list of `size` numbers: float32, (N, size). A JSON array (suffix json), or text with "
@@ -220,8 +220,8 @@ auto tokenizer_of_text() {
       [](TextField& of, const File& file) {
         of.tokenizer = file ? decode::read_tokenizer(io::UrlOpener(), *file) : nullptr;
       },
-      "Hugging Face's tokenizer.json, of byte pair encoding, or a *.model of SentencePiece: values "
-      "are its tokens' numbers, int64, not bytes.");
+      "Hugging Face's tokenizer.json, of byte pair encoding, or a .model file of SentencePiece: "
+      "values are its tokens' numbers, int64, not bytes.");
 }
 
 auto text_mark(const char* name, std::optional<std::int64_t> decode::TokenMarks::*mark,

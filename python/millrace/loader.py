@@ -122,6 +122,8 @@ class Loader(Generic[T]):
 
     def set_epoch(self, epoch: int) -> None:
         """Moves to the beginning of ``epoch``; within that epoch it changes nothing."""
+        if not 0 <= epoch < 2**32:
+            raise ValueError(f"epoch {epoch}: from 0 to {2**32 - 2}")
         self._core.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -139,6 +141,8 @@ class Loader(Generic[T]):
         ``state``: this rank's, or a list of all ranks', in their order, after the same step. A list
         can be continued by any other number of ranks that divides its streams.
         """
+        if isinstance(state, str | bytes):
+            raise TypeError("a state is what state_dict() returned, and not its text: json.loads()")
         states = [state] if isinstance(state, Mapping) else list(state)
         if any(states):
             self._core.load([json.dumps(dict(one)) for one in states])

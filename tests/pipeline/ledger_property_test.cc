@@ -379,25 +379,31 @@ TEST(LedgerProperty, AResumedLedgerOfShardsOfUnknownSizeIsThatOfAnUnbrokenRun) {
   }
 }
 
-TEST(LedgerProperty, WhatCameAndWhatWasLostIsWhatWasPromisedThroughEveryBreak) {
-  std::uint64_t done = 0;
-  for (std::uint64_t seed = 0; done < num_ledgers() && !HasFatalFailure(); ++seed) {
-    KeyedRng rng({.seed = seed});
-    HarmedShards shards(rng);
-    const auto options = counted_options(any_ledger(shards, rng));
-    if (!options) continue;
-    ++done;
-    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + ledger_text(*options));
-    try {
-      const Layout layout = any_ledger_layout(rng);
-      const History whole = run(*options, layout);
-      expect_right(*options, whole);
-      expect_same_on_another_layout(*options, whole, any_ledger_layout(rng));
-      expect_same_in_parts(*options, layout, whole, rng);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kNotFound) << "all is lost: " << error.what();
-    }
+/// False: that seed makes nothing that can be read.
+bool checks_ledgers_of(std::uint64_t seed) {
+  KeyedRng rng({.seed = seed});
+  HarmedShards shards(rng);
+  const auto options = counted_options(any_ledger(shards, rng));
+  if (!options) return false;
+  SCOPED_TRACE("seed " + std::to_string(seed) + ": " + ledger_text(*options));
+  try {
+    const Layout layout = any_ledger_layout(rng);
+    const History whole = run(*options, layout);
+    expect_right(*options, whole);
+    expect_same_on_another_layout(*options, whole, any_ledger_layout(rng));
+    expect_same_in_parts(*options, layout, whole, rng);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound) << "all is lost: " << error.what();
   }
+  return true;
+}
+
+TEST(LedgerProperty, WhatCameAndWhatWasLostIsWhatWasPromisedThroughEveryBreak) {
+  // A mix that had read ahead of what it gave, and a stream that lost all of three passes.
+  for (const std::uint64_t seed : {794U, 1096U}) EXPECT_TRUE(checks_ledgers_of(seed));
+  std::uint64_t done = 0;
+  for (std::uint64_t seed = 0; done < num_ledgers() && !HasFatalFailure(); ++seed)
+    done += checks_ledgers_of(seed) ? 1 : 0;
 }
 
 }  // namespace

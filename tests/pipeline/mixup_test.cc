@@ -251,8 +251,9 @@ TEST(MixUp, RefusesWhatCannotBeMixed) {
   EXPECT_EQ(refusal({.mixup = 1, .probability = 2}), "the probability of mixing is 0 to 1");
   EXPECT_EQ(refusal({.mixup = 1, .image = "picture"}),
             "MixUp and CutMix: there is no field picture");
-  EXPECT_EQ(refusal({.cutmix = 1, .image = "label"}),
-            "MixUp and CutMix: field label is not a picture of float32, bfloat16 or uint8");
+  EXPECT_EQ(
+      refusal({.cutmix = 1, .image = "label"}),
+      "MixUp and CutMix: field label is not a picture of float32, bfloat16, float16 or uint8");
   EXPECT_EQ(refusal({.cutmix = 1, .label = "image"}),
             "MixUp and CutMix: field image is not a label for each sample");
 }

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 import millrace as mr
-from conftest import make_shards, pipeline, run_python
+from conftest import make_shards, pipeline, run_program, run_python
 from millrace import _metrics
 
 
@@ -652,6 +652,15 @@ def test_the_end_of_an_epoch_is_no_part_of_the_next_one_on_other_ranks(shards: s
             seen = [(epoch, loader.epoch, len(list(loader))) for epoch in range(loader.epoch, 2)]
             assert seen in ([(1, 1, 6)], [(0, 0, 0), (1, 1, 6)]), "never an epoch under another's number"
             assert loader.epoch == 2
+
+
+def test_neither_a_number_below_0_nor_a_text_is_a_place(shards: str) -> None:
+    loader = pipeline(shards).numpy()
+    for epoch in (-1, 2**33):
+        with pytest.raises(ValueError, match="from 0 to 4294967294"):
+            loader.set_epoch(epoch)
+    with pytest.raises(TypeError, match="what state_dict"):
+        loader.load_state_dict(json.dumps(loader.state_dict()))  # type: ignore[arg-type]
 
 
 def test_states_of_different_steps_are_refused(shards: str) -> None:

@@ -256,11 +256,11 @@ TEST(PredictMaskDepth, WritesShardsThatTrainingReads) {
 
 TEST(TrainDepth, LevelsOf16BitsAreWarnedOf) {
   const TempDir dir;
-  const std::string scenes = make_scene_set(dir, 2, 32, 255);
+  make_scene_set(dir, 2, 32, 255);
   const auto trained = [&](std::int64_t level) {
     wds::ShardWriter writer({.pattern = dir / "deep-%06d.tar"});
     const decode::ClassImage depth{.height = 32, .width = 32, .labels = std::vector(1024, level)};
-    for (const wds::Sample& sample : read_samples(scenes))
+    for (const wds::Sample& sample : read_samples(dir / "scene-000000.tar"))
       writer.write({.key = sample.key,
                     .fields = {{"png", sample.find("png")->data},
                                {"depth.png", decode::encode_mask_png(depth, {})}}});
