@@ -11,10 +11,11 @@ namespace {
 class SgdRule final : public UpdateRule {
  public:
   explicit SgdRule(const Sgd& options)
-      : UpdateRule({.lr = options.lr,
-                    .weight_decay = options.weight_decay,
-                    .groups = options.groups,
-                    .usual = {.lr = 0.1, .lr_without_norms = 0.05, .lr_batch = 128, .warmup_steps = 100}}),
+      : UpdateRule(
+            {.lr = options.lr,
+             .weight_decay = options.weight_decay,
+             .groups = options.groups,
+             .usual = {.lr = 0.1, .lr_without_norms = 0.05, .lr_batch = 128, .warmup_steps = 100}}),
         momentum_(options.momentum),
         gain_(1.0F - options.dampening),
         nesterov_(options.nesterov) {}
