@@ -6,6 +6,7 @@
 #include "tools/read_options.h"
 #include "tools/scan.h"
 #include "wds/member_name.h"
+#include "wds/printable_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -48,7 +49,8 @@ class CatCommand final : public Command {
           .stop = context.stop,
           .indexed = true},
          look);
-    if (!found) throw Error(ErrorCode::kNotFound, "no " + member_ + " in " + printable_spec(spec_));
+    if (!found)
+      throw Error(ErrorCode::kNotFound, "no " + member_ + " in " + wds::printable_spec(spec_));
   }
 
  private:

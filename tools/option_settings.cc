@@ -21,6 +21,7 @@
 #include "tools/option_mark.h"
 #include "tools/shard_lists.h"
 #include "trainer/checkpoint.h"
+#include "wds/printable_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -159,7 +160,7 @@ void note_given_values(CLI::App& app) {
 
 std::vector<std::string> values_of(CLI::Option& option) {
   std::vector<std::string> words = value_words(option);
-  for (std::string& word : words) word = printable_spec(word);
+  for (std::string& word : words) word = wds::printable_spec(word);
   return words;
 }
 

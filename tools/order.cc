@@ -36,6 +36,7 @@
 #include "tools/read_options.h"
 #include "tools/shown_counts.h"
 #include "tools/values.h"
+#include "wds/printable_spec.h"
 #include "wds/split.h"
 
 namespace millrace::tools {
@@ -280,8 +281,10 @@ class OrderCommand final : public Command {
       return;
     }
     context.out.line("the same for " + counted(slots, "slot") + ", then");
-    context.out.line(printable_spec(a.name) + ": " + (in_a.is_null() ? "the end" : in_a.dump()));
-    context.out.line(printable_spec(b.name) + ": " + (in_b.is_null() ? "the end" : in_b.dump()));
+    context.out.line(wds::printable_spec(a.name) + ": " +
+                     (in_a.is_null() ? "the end" : in_a.dump()));
+    context.out.line(wds::printable_spec(b.name) + ": " +
+                     (in_b.is_null() ? "the end" : in_b.dump()));
   }
 
   std::span<const OrderedSlot> next(EpochOrder& order, std::uint64_t done) const {

@@ -35,6 +35,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/feed.h"
 #include "trainer/same_data.h"
+#include "wds/shard_name.h"
 
 namespace millrace::tools {
 namespace {
@@ -139,8 +140,8 @@ class PredictCommand final : public Command {
     run_ = in_order();
     run_.settle({.devices = processes_->topology().devices});
     const Topology where = processes_->topology();
-    for (const std::string& path : {output_, shards_})
-      if (!path.empty()) refuse_other_parts(path, where.processes);
+    if (!output_.empty()) refuse_other_parts(output_, where.processes, false);
+    if (!shards_.empty()) refuse_other_parts(shards_, where.processes, true);
     if (where.processes > 1) {
       require(!output_.empty() || !shards_.empty(),
               "several processes would mix their rows on standard output: give --output");
@@ -162,13 +163,13 @@ class PredictCommand final : public Command {
   }
 
   /// Files of an earlier prediction by another number of processes would stay beside this one's.
-  static void refuse_other_parts(const std::string& path, int processes) {
+  static void refuse_other_parts(const std::string& path, int processes, bool is_pattern) {
     const std::filesystem::path whole(path);
     const std::filesystem::path folder = whole.has_parent_path() ? whole.parent_path() : ".";
     std::error_code fault;
     for (std::filesystem::directory_iterator entry(folder, fault), end; !fault && entry != end;
          entry.increment(fault)) {
-      const auto other = processes_of(entry->path().filename().string(), whole);
+      const auto other = processes_of(entry->path().filename().string(), whole, is_pattern);
       if (!other || *other == processes) continue;
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("{} is of a prediction by {}, and its samples would be there twice: "
@@ -180,21 +181,16 @@ class PredictCommand final : public Command {
 
   /// Of how many processes' prediction to `path` a file is a part; nullopt: of none.
   static std::optional<std::int64_t> processes_of(std::string name,
-                                                  const std::filesystem::path& path) {
+                                                  const std::filesystem::path& path,
+                                                  bool is_pattern) {
     const std::string extension = path.extension().string();
     if (!name.ends_with(extension)) return {};
     name.resize(name.size() - extension.size());
     const std::int64_t processes = take_part(name);
-    const std::string stem = path.stem().string();
-    const std::size_t number = stem.find('%');
-    if (number == std::string::npos) return name == stem ? std::optional(processes) : std::nullopt;
-    const std::string before = stem.substr(0, number);
-    const std::string after = stem.substr(std::min(stem.find('d', number), stem.size() - 1) + 1);
-    if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
-        !name.ends_with(after))
-      return {};
-    name = name.substr(before.size(), name.size() - before.size() - after.size());
-    return is_whole(name) ? std::optional(processes) : std::nullopt;
+    name += extension;
+    const bool is_its = is_pattern ? !wds::around_number(path.string()).digits_in(name).empty()
+                                   : name == path.filename();
+    return is_its ? std::optional(processes) : std::nullopt;
   }
 
   /// Cuts "-1of4" off `stem` and returns 4; 1 if there is none.

@@ -7,7 +7,6 @@
 #include "io/base/text.h"
 #include "io/local_path.h"
 #include "io/opener.h"
-#include "wds/printable_spec.h"
 #include "wds/shard_spec.h"
 
 namespace millrace::tools {
@@ -57,7 +56,5 @@ std::function<std::optional<std::uint64_t>(const std::string& url)> ShardLists::
     return listed->of(url, *reads);
   };
 }
-
-std::string printable_spec(const std::string& text) { return wds::printable_spec(text); }
 
 }  // namespace millrace::tools

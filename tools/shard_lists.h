@@ -48,8 +48,4 @@ class ShardLists {
   std::shared_ptr<ListedSamples> listed_ = std::make_shared<ListedSamples>();
 };
 
-/// `text` without the users, passwords, queries and fragments of the urls in it: a SPEC of several
-/// parts, one with a weight, a command.
-std::string printable_spec(const std::string& text);
-
 }  // namespace millrace::tools

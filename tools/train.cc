@@ -416,12 +416,13 @@ class TrainCommand final : public Command {
     settle_limits();
     const std::string told = trainer::decide(cluster, [&] {
       find_out(context);
-      const SavedStreams saved = find_saved_streams();
+      const auto saved = find_saved();
+      const SavedStreams streams = streams_of(saved);
       return nlohmann::json{{"run_dir", run_folder_.run_dir},
                             {"resume", run_folder_.resume},
-                            {"streams", saved.streams},
-                            {"seed_processes", saved.processes},
-                            {"warmup", find_saved_warmup()},
+                            {"streams", streams.streams},
+                            {"seed_processes", streams.processes},
+                            {"warmup", warmup_of(saved)},
                             {"classes", choice_.classes},
                             {"fit", choice_.images.fit},
                             {"eval_resize", choice_.images.eval_resize},
@@ -453,20 +454,28 @@ class TrainCommand final : public Command {
     trainer::fetch_newest_checkpoint(cluster, run_dir + "/checkpoints", context.log);
   }
 
-  /// Reads the checkpoint, so only where its numbers are used.
-  SavedStreams find_saved_streams() const {
-    const bool seeds_by_process = data_.order.chosen().epochs.resampled &&
-                                  data_.order.chosen().shuffle.order == wds::Order::kWebDataset;
-    if (!run_.streams.is_open() && !seeds_by_process) return {};
-    SavedStreams saved = run_folder_.saved_streams(*read_.network.opener());
-    if (!run_.streams.is_open()) saved.streams = 0;
-    return saved;
+  /// Of the run that is resumed. Reads its checkpoint, so only where something of it is used.
+  std::optional<trainer::TrainState> find_saved() const {
+    if (!run_.streams.is_open() && !seeds_by_process() && !optimisation_.has_default_warmup())
+      return {};
+    return run_folder_.saved_state(*read_.network.opener());
   }
 
-  /// Likewise. With more epochs the default would be longer, and the rate fall in mid-run.
-  std::string find_saved_warmup() const {
-    if (!optimisation_.has_default_warmup()) return {};
-    return run_folder_.saved_warmup(*read_.network.opener());
+  bool seeds_by_process() const {
+    return data_.order.chosen().epochs.resampled &&
+           data_.order.chosen().shuffle.order == wds::Order::kWebDataset;
+  }
+
+  SavedStreams streams_of(const std::optional<trainer::TrainState>& saved) const {
+    if (!saved || (!run_.streams.is_open() && !seeds_by_process())) return {};
+    SavedStreams streams = saved_streams(*saved);
+    if (!run_.streams.is_open()) streams.streams = 0;
+    return streams;
+  }
+
+  /// With more epochs the default would be longer, and the rate fall in mid-run.
+  std::string warmup_of(const std::optional<trainer::TrainState>& saved) const {
+    return saved && optimisation_.has_default_warmup() ? saved_warmup(*saved) : std::string();
   }
 
   /// Whatever is wrong with them is an error of usage.

@@ -121,17 +121,15 @@ class VerifyCommand final : public Command {
                                SetReport& report) const {
     ManifestFacts facts;
     wds::FaultLedger ledger({.on_fault = wds::OnFault::kSkip});
-    const auto read = [&](const std::string& url) {
-      facts.add(wds::read_manifest(opener, url), url, ledger);
-    };
     if (!manifest_.empty()) {
-      read(manifest_);
-      report_unlisted(shards, wds::read_manifest(opener, manifest_), ledger);
+      const wds::Manifest manifest = wds::read_manifest(opener, manifest_);
+      facts.add(manifest, manifest_, ledger);
+      report_unlisted(shards, manifest, ledger);
     }
     for (const std::string& spec : read_.specs)
       if (spec.ends_with(".json") && wds::union_parts(spec).size() == 1 &&
           spec.find('{') == spec.npos)
-        read(spec);
+        facts.add(wds::read_manifest(opener, spec), spec, ledger);
     facts.add(listed);
     if (manifest_.empty()) facts.find_beside(shards, opener, ledger);
     report.add(ledger.entries());

@@ -30,6 +30,7 @@
 #include "tools/view/set_survey.h"
 #include "tools/view/sheet.h"
 #include "tools/view/visible.h"
+#include "wds/printable_spec.h"
 #include "wds/sample_stream.h"
 
 namespace millrace::tools {
@@ -106,7 +107,7 @@ class ViewCommand final : public Command {
     const auto cells = gather(streams, ledger);
     if (cells.empty())
       throw Error(ErrorCode::kNotFound,
-                  "no sample to show in " + printable_spec(read_.specs.front()));
+                  "no sample to show in " + wds::printable_spec(read_.specs.front()));
     const decode::Image sheet =
         draw_sheet(cells, {.columns = columns(cells.size()), .legend = legend()});
     const auto sink = open_output_file(*opener, output_, replace());
@@ -197,7 +198,7 @@ class ViewCommand final : public Command {
                    SetPage& page) const {
     std::string named;
     for (const std::string& spec : specs)
-      named += (named.empty() ? "" : " ") + printable_spec(spec);
+      named += (named.empty() ? "" : " ") + wds::printable_spec(spec);
     page.specs.push_back(named);
     wds::FaultPolicy policy = read_.policy();
     if (on_fault_->count() == 0) policy.on_fault = wds::OnFault::kSkip;

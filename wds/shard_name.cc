@@ -93,6 +93,25 @@ std::string shard_name(const std::string& pattern, std::uint64_t index) {
   return pattern.substr(0, number.begin) + digits + pattern.substr(number.end);
 }
 
+AroundNumber around_number(const std::string& pattern) {
+  const Conversion number = find_conversion(pattern);
+  const std::string before = pattern.substr(0, number.begin);
+  const std::string after = pattern.substr(number.end);
+  if (after.substr(0, after.find('?')).find('/') != after.npos)
+    refuse_pattern(io::printable_url(pattern) +
+                   ": the shards' number (%06d) must be in the file's name");
+  return {.before = before.substr(before.rfind('/') + 1), .after = after};
+}
+
+std::string AroundNumber::digits_in(const std::string& name) const {
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
+      !name.ends_with(after))
+    return {};
+  std::string digits = name.substr(before.size(), name.size() - before.size() - after.size());
+  const bool all = digits.size() < 18 && digits.find_first_not_of("0123456789") == digits.npos;
+  return all ? digits : std::string();
+}
+
 bool is_shard_or_index(const std::string& url) {
   const std::size_t query = std::min(io::query_begin(url), url.size());
   const std::string shown = io::printable_url(url);

@@ -14,6 +14,19 @@ namespace millrace::wds {
 /// stay as they are. Throws: InvalidArgument if it has none, or several.
 std::string shard_name(const std::string& pattern, std::uint64_t index);
 
+/// What a pattern's file name has around its number.
+struct AroundNumber {
+  std::string before;
+  std::string after;
+
+  /// The digits of the number in `name`, a file's without its folder; empty if it is not one of the
+  /// pattern's.
+  std::string digits_in(const std::string& name) const;
+};
+
+/// Throws: as shard_name(), and InvalidArgument if the number is not in the file's name.
+AroundNumber around_number(const std::string& pattern);
+
 /// Whether `url` names a shard or its index, which do not change, unlike checkpoints, locks and
 /// manifests: what a cache may keep.
 bool is_shard_or_index(const std::string& url);

@@ -62,33 +62,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The parts before and after the number in the pattern's file name.
-std::pair<std::string, std::string> around_number(const std::string& pattern) {
-  const std::string zero = wds::shard_name(pattern, 0);
-  const auto begin = std::ranges::mismatch(pattern, zero).in1;
-  const auto end =
-      std::ranges::mismatch(pattern.rbegin(), pattern.rend(), zero.rbegin(), zero.rend())
-          .in1.base();
-  const std::string before(pattern.begin(), begin);
-  const std::string after(end, pattern.end());
-  if (after.substr(0, after.find('?')).find('/') != after.npos)
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        io::printable_url(pattern) + ": the shards' number (%06d) must be in the file's name");
-  return {before.substr(before.rfind('/') + 1), after};
-}
-
-/// The digits of the number in `name`; empty if it is not a shard of the pattern.
-std::string digits_between(const std::string& name, const std::string& before,
-                           const std::string& after) {
-  if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
-      !name.ends_with(after))
-    return {};
-  std::string digits = name.substr(before.size(), name.size() - before.size() - after.size());
-  const bool all = digits.size() < 18 && digits.find_first_not_of("0123456789") == digits.npos;
-  return all ? digits : std::string();
-}
-
 void for_names_beside(const io::Opener& opener, const std::string& pattern,
                       const std::function<void(const std::string& name)>& each) {
   if (io::is_network_url(pattern)) {
@@ -125,12 +98,13 @@ Numbered numbered_by_asking(const io::Opener& opener, const std::string& pattern
 
 /// The files of the pattern by number, whose names end in `suffix` after the shard's name.
 Numbered numbered(const io::Opener& opener, const std::string& pattern, const std::string& suffix) {
-  const auto around = around_number(pattern);
+  wds::AroundNumber around = wds::around_number(pattern);
   if (io::is_network_url(pattern) && !opener.can_list(pattern))
     return numbered_by_asking(opener, pattern, suffix);
+  around.after += suffix;
   Numbered found;
   for_names_beside(opener, pattern, [&](const std::string& name) {
-    const std::string digits = digits_between(name, around.first, around.second + suffix);
+    const std::string digits = around.digits_in(name);
     if (digits.empty()) return;
     const unsigned long long number = std::stoull(digits);
     const std::string path = wds::shard_name(pattern, number) + suffix;
@@ -211,12 +185,12 @@ bool is_shard_name(const std::string& name) {
 // Its number has another width, or begins elsewhere: the files of the set have the same names.
 void refuse_other_set(const io::Opener& opener, const std::string& pattern) {
   if (io::is_network_url(pattern) && !opener.can_list(pattern)) return;
-  const auto around = around_number(pattern);
+  const wds::AroundNumber around = wds::around_number(pattern);
   const std::string folder = pattern.substr(0, pattern.rfind('/') + 1);
   const std::string manifest = manifest_path(pattern);
   for_names_beside(opener, pattern, [&](const std::string& name) {
     if (!is_shard_name(name) || wds::set_file(folder + name, "manifest.json") != manifest) return;
-    const std::string digits = digits_between(name, around.first, around.second);
+    const std::string digits = around.digits_in(name);
     if (!digits.empty() && wds::shard_name(pattern, std::stoull(digits)) == folder + name) return;
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} is of another set, which would lose its {}: give this one another "

@@ -8,6 +8,7 @@
 #include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/values.h"
+#include "wds/printable_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -90,7 +91,7 @@ void DataOptions::settle(ReadOptions& read) {
   check_folds();
   for (const std::string& spec : val)
     require(!MixWords::has_weight(spec),
-            "--val " + printable_spec(spec) + ": what is evaluated has no weights");
+            "--val " + wds::printable_spec(spec) + ": what is evaluated has no weights");
   order.settle();
   val_order.settle();
   if (fake > 0) {

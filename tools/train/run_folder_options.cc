@@ -311,19 +311,16 @@ std::optional<trainer::TrainState> RunFolderOptions::saved_state(const io::Opene
   }
 }
 
-SavedStreams RunFolderOptions::saved_streams(const io::Opener& opener) const {
-  const auto saved = saved_state(opener);
-  if (!saved || !saved->data) return {};
-  return {.streams = saved_number(*saved->data, "streams"),
-          .processes = saved_number(*saved->data, "processes")};
+SavedStreams saved_streams(const trainer::TrainState& saved) {
+  if (!saved.data) return {};
+  return {.streams = saved_number(*saved.data, "streams"),
+          .processes = saved_number(*saved.data, "processes")};
 }
 
-std::string RunFolderOptions::saved_warmup(const io::Opener& opener) const {
-  const auto saved = saved_state(opener);
-  if (!saved) return {};
+std::string saved_warmup(const trainer::TrainState& saved) {
   const auto warmup =
-      std::ranges::find(saved->settings, "--schedule.warmup", &trainer::Setting::name);
-  const bool is_default = warmup != saved->settings.end() && !warmup->is_given;
+      std::ranges::find(saved.settings, "--schedule.warmup", &trainer::Setting::name);
+  const bool is_default = warmup != saved.settings.end() && !warmup->is_given;
   return is_default && warmup->value.ends_with("steps") ? warmup->value : std::string();
 }
 

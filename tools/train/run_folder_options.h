@@ -23,6 +23,12 @@ struct TrainState;
 
 namespace millrace::tools {
 
+/// The streams of a run, which any number of processes that divides theirs continues; zeros where
+/// they are unknown.
+SavedStreams saved_streams(const trainer::TrainState& saved);
+/// The default warm-up of a run, "5steps"; empty where one was given.
+std::string saved_warmup(const trainer::TrainState& saved);
+
 struct RunFolderOptions {
   /// A folder or its url, "auto", DIR/auto or "none"; after settle() a folder, or empty for none.
   std::string run_dir = "auto";
@@ -49,17 +55,13 @@ struct RunFolderOptions {
   /// checkpoint of the folder, or the uploaded one if that has more steps, or none. Throws:
   /// InvalidArgument, also if the folder holds another run than --resume PATH, and network faults.
   void settle(const std::string& model, const io::Opener& opener, const Log& log);
-  /// The streams of the run that is resumed, which any number of processes that divides theirs
-  /// continues; zeros where there is none, or they are unknown. After settle().
-  SavedStreams saved_streams(const io::Opener& opener) const;
-  /// The default warm-up of the run that is resumed, "5steps"; empty where there is none, or it was
-  /// given. After settle().
-  std::string saved_warmup(const io::Opener& opener) const;
+  /// Of the run that is resumed; nullopt where there is none, or its checkpoint cannot be read,
+  /// which whatever resumes from it says. After settle().
+  std::optional<trainer::TrainState> saved_state(const io::Opener& opener) const;
   /// Fills in the part of `options` that is decided here.
   void apply(trainer::TrainOptions& options) const;
 
  private:
-  std::optional<trainer::TrainState> saved_state(const io::Opener& opener) const;
   void check_run_dir() const;
   [[noreturn]] void refuse_used() const;
   bool holds_run(const io::Opener& opener) const;

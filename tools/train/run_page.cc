@@ -24,6 +24,7 @@
 #include "tools/shard_lists.h"
 #include "tools/shell_word.h"
 #include "tools/version.h"
+#include "wds/printable_spec.h"
 
 namespace millrace::tools {
 namespace {
@@ -60,7 +61,7 @@ RecordJson describe_set(const PageData& set) {
   auto json = RecordJson::object();
   bool is_local = true;
   for (const std::string& spec : set.specs) {
-    json["specs"].push_back(printable_spec(spec));
+    json["specs"].push_back(wds::printable_spec(spec));
     // One with a weight, "2:http://...", begins otherwise.
     is_local = is_local && !io::is_network_url(spec) && spec.find("://") == std::string::npos;
   }
@@ -81,7 +82,7 @@ constexpr std::size_t kMostSessions = 1000;
 std::string shown_command(const std::vector<std::string>& words) {
   std::string text = "millrace";
   for (std::size_t i = 1; i < words.size(); ++i)
-    text += " " + shown_shell_word(printable_spec(words[i]));
+    text += " " + shown_shell_word(wds::printable_spec(words[i]));
   return text;
 }
 
