@@ -26,7 +26,8 @@ install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake)
 
 install(EXPORT millrace-targets NAMESPACE millrace:: DESTINATION ${config_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/millrace-config.cmake.in
-  ${PROJECT_BINARY_DIR}/millrace-config.cmake INSTALL_DESTINATION ${config_dir})
+  ${PROJECT_BINARY_DIR}/millrace-config.cmake INSTALL_DESTINATION ${config_dir}
+  PATH_VARS CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/millrace-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake

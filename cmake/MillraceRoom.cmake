@@ -65,7 +65,7 @@ if(MILLRACE_GROUP_SIZE)
 elseif(millrace_cores GREATER 4)
   set(millrace_group_size 8)
 else()
-  set(millrace_group_size 20)
+  set(millrace_group_size 40)
 endif()
 
 # Sources compiled about so many at a time: templates are instantiated once for all of them. A file's

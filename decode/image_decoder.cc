@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -31,6 +32,13 @@ int scale_for(const Stage& stage) {
   }
   return scale;
 }
+
+/// Of a picture, as turned, and of its stored numbers.
+struct StoredSize {
+  int width = 0;
+  int height = 0;
+  int number_bytes = 1;
+};
 
 enum class Fills { kNo, kYes };  // whether borders have the colour that transforms say
 
@@ -155,6 +163,18 @@ void write_classes(const PixelView& view, const detail::ClassReader& reader,
     reader.write(runner.row(view, y), std::span<Label>{out, width});
 }
 
+// What was written as levels becomes values.
+void scale_levels(const GreyValues& values, int number_bytes, std::span<std::byte> slot) {
+  const int largest = number_bytes == 2 ? 65535 : 255;
+  const auto one = static_cast<float>(values.one > 0 ? values.one : largest);
+  const auto none = static_cast<float>(values.none);
+  const std::span levels(reinterpret_cast<float*>(slot.data()), slot.size() / sizeof(float));
+  for (float& level : levels) {
+    const bool has_none = values.none >= 0 && level == none;
+    level = has_none ? std::numeric_limits<float>::quiet_NaN() : std::max(level, 0.0F) / one;
+  }
+}
+
 // A change of levels may need the whole picture before the first row can be written.
 void write_changed(const PixelView& view, const RowWriter& writer, const TransformList& transforms,
                    Workspace& workspace, std::byte* slot) {
@@ -198,6 +218,13 @@ void check_options(const ImageDecoderOptions& options, const TransformList& tran
           "unchanged");
   require(options.dtype != DType::kUInt16 || stored,
           "uint16 images have 1 channel, and are resized to the nearest, their levels unchanged");
+  const bool unchanged = !transforms.changes_pixels() && transforms.scale() == nullptr;
+  require(!options.values || (options.channels == 1 && options.dtype == DType::kFloat32 &&
+                              !options.palette_indices && unchanged),
+          "grey values are float32 with 1 channel, and no transform changes or normalises them");
+  require(!options.values || (options.values->one >= 0 && options.values->one <= 65535 &&
+                              options.values->none >= -1 && options.values->none <= 65535),
+          "the levels of grey values are 0 to 65535");
   require(transforms.scale() == nullptr || options.dtype == DType::kFloat32 ||
               options.dtype == DType::kBFloat16 || options.dtype == DType::kFloat16,
           "only float32, bfloat16 and float16 images can be normalised");
@@ -211,6 +238,11 @@ void check_options(const ImageDecoderOptions& options, const TransformList& tran
 const ImageDecoderOptions& checked(const ImageDecoderOptions& options,
                                    const TransformList& transforms) {
   check_options(options, transforms);
+  return options;
+}
+
+ImageDecoderOptions with_nearest(ImageDecoderOptions options) {
+  options.interpolation = Interpolation::kNearest;
   return options;
 }
 
@@ -232,12 +264,16 @@ bool decode_alike(const ImageDecoderOptions& one, const ImageDecoderOptions& oth
                       limits.max_pixels, limits.max_scans, limits.max_unpacked_bytes,
                       limits.max_ratio);
   };
-  return !one.classes && !other.classes && facts(one) == facts(other);
+  return !one.classes && !other.classes && !one.values && !other.values &&
+         facts(one) == facts(other);
 }
 
 struct ImageDecoder::Plan {
-  explicit Plan(ImageDecoderOptions given)
+  enum class Levels { kScaled, kKept };
+
+  explicit Plan(ImageDecoderOptions given, Levels of_picture = Levels::kScaled)
       : options(with_codecs(std::move(given))),
+        keeps_levels(of_picture == Levels::kKept),
         transforms(options.transforms),
         writer(writer_for(checked(options, transforms), transforms)),
         output(spec_of(writer.format())),
@@ -248,31 +284,44 @@ struct ImageDecoder::Plan {
                .codecs = options.codecs.get()} {
     set_classes();
     pictures.emplace(options, classes ? &*classes : nullptr);
+    if (options.values && !keeps_levels)
+      levels = std::make_unique<const Plan>(with_nearest(options), Levels::kKept);
   }
 
   // Grey levels of 16 bits go the way of class numbers, which keeps them as they are.
   void set_classes() {
-    const bool levels = options.dtype == DType::kUInt16;
-    if (!options.classes && !levels) return;
-    if (levels)
+    if (keeps_levels)
+      classes.emplace(ClassMask{.ignore = -1}, "picture of grey values");
+    else if (options.dtype == DType::kUInt16)
       classes.emplace(ClassMask{.ignore = 0}, "uint16 picture");
-    else
+    else if (options.classes)
       classes.emplace(*options.classes);
+    else
+      return;
     source.header.numbers = classes->numbers();
   }
 
+  Tidiness decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
   template <typename Read>
-  void draw(int width, int height, const SampleId& id, Workspace& workspace,
+  void draw(const StoredSize& size, const SampleId& id, Workspace& workspace,
             std::span<std::byte> slot, const Read& read) const;
+  /// Whether `levels` is what reads this picture.
+  bool is_of_levels(const io::Bytes& encoded) const {
+    return levels &&
+           (options.values != GreyValues() ||
+            detail::ImageSource(encoded.span(), levels->source).header().number_bytes > 1);
+  }
 
   ImageDecoderOptions options;
+  bool keeps_levels;
   TransformList transforms;
   RowWriter writer;
   ArraySpec output;
   detail::SourceOptions source;
-  std::optional<detail::ClassReader> classes;  ///< or of uint16
+  std::optional<detail::ClassReader> classes;  ///< or of uint16, or of levels that are kept
   std::optional<detail::PictureReader> pictures;
   mutable detail::WorkspacePool workspaces;
+  std::unique_ptr<const Plan> levels;  ///< of pictures whose levels are kept; null: there are none
 };
 
 ImageDecoder::ImageDecoder(const ImageDecoderOptions& options)
@@ -287,16 +336,19 @@ const ArraySpec& ImageDecoder::output() const { return plan_->output; }
 /// Draws what the transforms choose of a picture of this size, and fills `slot` with it. `read`:
 /// the pixels that the first stage of a Run needs, which it plans.
 template <typename Read>
-void ImageDecoder::Plan::draw(int width, int height, const SampleId& id, Workspace& workspace,
+void ImageDecoder::Plan::draw(const StoredSize& size, const SampleId& id, Workspace& workspace,
                               std::span<std::byte> slot, const Read& read) const {
   MILLRACE_DCHECK(slot.size() == output.num_bytes(), "the slot holds exactly one image");
   transforms.start(id, workspace.draws);
-  const Geometry geometry = transforms.choose(width, height, workspace.draws);
+  const Geometry geometry = transforms.choose(size.width, size.height, workspace.draws);
   const Run run{options, *pictures, classes ? &*classes : nullptr, geometry, workspace};
   const PixelView view = run_stages_but_last(read(run), run);
   const RowWriter::Format& format = writer.format();
   if (run.classes != nullptr && format.dtype == DType::kUInt16) {
     write_classes<std::uint16_t>(view, *run.classes, format, workspace.runner, slot.data());
+  } else if (keeps_levels) {
+    write_classes<float>(view, *run.classes, format, workspace.runner, slot.data());
+    scale_levels(*options.values, size.number_bytes, slot);
   } else if (run.classes != nullptr) {
     write_classes<std::int64_t>(view, *run.classes, format, workspace.runner, slot.data());
   } else if (transforms.changes_pixels()) {
@@ -310,15 +362,21 @@ void ImageDecoder::Plan::draw(int width, int height, const SampleId& id, Workspa
     fill_padding(geometry.content(options.interpolation), *options.padding, format, slot.data());
 }
 
-Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
-                              std::span<std::byte> slot) const {
-  const detail::ImageSource source(encoded.span(), plan_->source);
-  const auto lease = plan_->workspaces.acquire();
+Tidiness ImageDecoder::Plan::decode(const io::Bytes& encoded, const SampleId& id,
+                                    std::span<std::byte> slot) const {
+  const detail::ImageSource picture(encoded.span(), source);
+  const auto lease = workspaces.acquire();
   std::string& untidy = (*lease).source.codec.untidy;
   untidy.clear();  // an image of padding only reads nothing
-  plan_->draw(source.width(), source.height(), id, *lease, slot,
-              [&](const Run& run) { return read_pixels(encoded.span(), source, run); });
+  draw({picture.width(), picture.height(), picture.header().number_bytes}, id, *lease, slot,
+       [&](const Run& run) { return read_pixels(encoded.span(), picture, run); });
   return untidy.empty() ? Tidiness::kTidy : Tidiness::kUntidy;
+}
+
+Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
+                              std::span<std::byte> slot) const {
+  const Plan& plan = plan_->is_of_levels(encoded) ? *plan_->levels : *plan_;
+  return plan.decode(encoded, id, slot);
 }
 
 WholePicture ImageDecoder::read_whole(const io::Bytes& encoded,
@@ -335,7 +393,7 @@ WholePicture ImageDecoder::read_whole(const io::Bytes& encoded,
 void ImageDecoder::decode_whole(const WholePicture& whole, const SampleId& id,
                                 std::span<std::byte> slot) const {
   const auto lease = plan_->workspaces.acquire();
-  plan_->draw(whole.width, whole.height, id, *lease, slot, [&](const Run& run) {
+  plan_->draw({whole.width, whole.height}, id, *lease, slot, [&](const Run& run) {
     const Box box = run.plan(0, 1);
     if (box.width > 0 && box.height > 0) return whole.pixels;
     return PixelView{.channels = run.pictures.channels()};  // only padding

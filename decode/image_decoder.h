@@ -22,6 +22,7 @@
 #include "decode/array.h"
 #include "decode/class_mask.h"
 #include "decode/codec.h"
+#include "decode/grey_values.h"
 #include "decode/interpolation.h"
 #include "decode/limits.h"
 #include "decode/sample_id.h"
@@ -52,6 +53,10 @@ struct ImageDecoderOptions {
   /// The picture is a mask of class numbers; padding gets the ignored label. Requires: channels is
   /// 1, dtype kInt64, kNearest.
   std::optional<ClassMask> classes = {};
+  /// The grey levels are values of their own. 16 bits are kept, and pixels resized to the nearest;
+  /// so are 8 bits where `values` says more than its defaults, else they are as without it.
+  /// Requires: channels is 1, kFloat32, levels that no transform changes or normalises.
+  std::optional<GreyValues> values = {};
   /// Rotates a JPEG by its Exif orientation, before any transform.
   bool apply_orientation = false;
   Limits limits = {};

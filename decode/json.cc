@@ -68,7 +68,17 @@ std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where)
 std::string decode_json_text(const io::Bytes& field, std::string_view where) {
   const JsonTree document = json_tree(field);
   const JsonTree& value = value_at(document, where);
+  if (value.is_null())
+    throw Error(ErrorCode::kCorrupt, fmt::format("JSON value at \"{}\" is null", where));
   return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+bool lacks_json_value(const io::Bytes& field, std::string_view where) try {
+  const JsonTree document = json_tree(field);
+  const JsonTree* value = detail::find_value(document, where);
+  return value == nullptr || value->is_null();
+} catch (const Error&) {  // not JSON: damage, not absence
+  return false;
 }
 
 void check_json(const io::Bytes& field) { static_cast<void>(json_tree(field)); }

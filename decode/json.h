@@ -27,8 +27,11 @@ void decode_json_numbers(const io::Bytes& field, std::string_view where, std::sp
 
 /// A whole number that fits into 64 bits, true or false. Throws: Corrupt for anything else.
 std::int64_t decode_json_integer(const io::Bytes& field, std::string_view where);
-/// A string's UTF-8; a number, list or object as JSON writes it. Throws: Corrupt.
+/// A string's UTF-8; a number, list or object as JSON writes it. Throws: Corrupt, also for null.
 std::string decode_json_text(const io::Bytes& field, std::string_view where);
+
+/// Whether the field is JSON that has nothing there, or null.
+bool lacks_json_value(const io::Bytes& field, std::string_view where);
 
 /// Throws: Corrupt if the field is not JSON.
 void check_json(const io::Bytes& field);

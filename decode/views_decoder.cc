@@ -29,6 +29,7 @@ ViewsDecoder::ViewsDecoder(const std::vector<ImageDecoderOptions>& views)
   for (const ImageDecoderOptions& view : views) {
     require(views.size() == 1 || decode_alike(views.front(), view),
             "views of one decode have the same channels, limits and reading of the file");
+    require(!view.values, "grey values have no numbered views");
     decoders_.emplace_back(view);
   }
 }

@@ -224,6 +224,12 @@ void DataIdentity::forget(const std::string& url) {
     if (shard.name == name) shard = {.name = name};
 }
 
+void DataIdentity::forget_order() {
+  std::erase_if(options, [](const auto& option) {
+    return std::ranges::count(detail::kOptionsOfOrder, option.first) > 0;
+  });
+}
+
 std::string DataIdentity::to_json() const {
   Json named = Json::object();
   for (const auto& [name, value] : options) named[name] = value;

@@ -42,6 +42,8 @@ struct DataIdentity {
 
   /// Clears all but the name of the shard at `url`: for a damaged one, which is to be replaced.
   void forget(const std::string& url);
+  /// Clears the options that only fix the order of the samples, not which they are.
+  void forget_order();
 
   std::string to_json() const;
   /// Throws: Corrupt.

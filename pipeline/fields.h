@@ -6,7 +6,8 @@
 //          .field(FloatsField{.name = "target", .suffixes = "json", .size = 10});
 //
 // A sample without any of a field's members is a fault of that sample, to which the fault policy
-// applies, unless the field says what its value is then (`missing`).
+// applies, unless the field says what its value is then (`missing`). JSON that has no value where
+// the field takes it from, or null, is such a sample too.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +54,8 @@ struct ImageField {
   bool palette_indices = false;
   /// The image is a mask of class numbers. Requires: channels 1, kInt64, kNearest.
   std::optional<decode::ClassMask> classes = {};
+  /// The grey levels are values of their own, such as depths (decode/image_decoder.h).
+  std::optional<decode::GreyValues> values = {};
   /// Rotates a JPEG by its Exif orientation.
   bool apply_orientation = false;
   decode::Limits limits = {};

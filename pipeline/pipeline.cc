@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "decode/decoded_cache.h"
+#include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "io/base/thread_annotations.h"
@@ -598,7 +599,9 @@ Batch Pipeline::State::copy_of_fields(const Batch& last) const {
 
 Batch Pipeline::State::masked_batch(int device) const {
   MutexLock lock(mutex_);
-  const Batch& last = consumer_.last.at(static_cast<std::size_t>(device));
+  require(device >= 0 && static_cast<std::size_t>(device) < consumer_.last.size(),
+          "there is no such device");
+  const Batch& last = consumer_.last[static_cast<std::size_t>(device)];
   Batch batch = copy_of_fields(last);
   batch.index = last.index;
   batch.slots = last.slots;

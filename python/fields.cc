@@ -96,6 +96,10 @@ void bind_images(nb::module_& module) {
              "A palette PNG gives its indices, not its colours. With channels=1, \"nearest\"."),
       member("classes", &ImageField::classes,
              "The picture is a mask of class numbers. With channels=1, \"int64\", \"nearest\"."),
+      member(
+          "values", &ImageField::values,
+          "The grey levels are values of their own, such as depths: 16 bits are kept, and pixels "
+          "resized to the nearest. With channels=1, \"float32\"."),
       member("apply_orientation", &ImageField::apply_orientation,
              "Rotates a JPEG as its Exif orientation says."),
       member("limits", &ImageField::limits, kLimitsDoc),
@@ -128,8 +132,8 @@ void bind_numbers(nb::module_& module) {
              "A label outside [0, classes) is a fault; 0 accepts every integer."),
       member("json_key", &LabelField::json_key, kJsonDoc),
       member("missing", &LabelField::missing,
-             "The label of a sample without such a member, which `classes` does not bound; None: "
-             "that is a fault."));
+             "The label of a sample without such a member, or with JSON that has no value there, "
+             "which `classes` does not bound; None: that is a fault."));
   bind_struct<FloatsField, 1>(
       module, "Floats",
       "A list of `size` numbers: float32, (N, size). A JSON array (suffix json), or text with "
@@ -138,7 +142,8 @@ void bind_numbers(nb::module_& module) {
       member("size", &FloatsField::size, "How many numbers each sample has."),
       member("json_key", &FloatsField::json_key, kJsonDoc),
       member("missing", &FloatsField::missing,
-             "Each number of a sample without the member; None: that is a fault."));
+             "Each number of a sample without the member, or with JSON that has no value there; "
+             "None: that is a fault."));
   bind_struct<ArrayField, 1>(
       module, "Array", "A NumPy array (npy) of this shape, converted to `dtype`: (N, *shape).", {},
       member("suffixes", &ArrayField::suffixes, kSuffixesDoc),

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "decode/class_mask.h"
+#include "decode/grey_values.h"
 #include "decode/limits.h"
 #include "decode/transforms/normalize.h"
 #include "io/base/error.h"
@@ -283,6 +284,13 @@ void bind_transforms(nb::module_& module) {
       member_as<std::vector<ColourValue>>(
           "colours", colour_values, set_colours,
           "((r, g, b), label) of each colour; none: pixels are their labels."));
+  bind_struct<GreyValues, 0>(
+      module, "GreyValues", "How the levels of a grey picture are read as numbers, such as depths.",
+      {},
+      member("one", &GreyValues::one,
+             "The level that becomes 1. 0: the largest that the file's bits hold, 255 or 65535."),
+      member("none", &GreyValues::none,
+             "The level of pixels without a value, which becomes nan. -1: each pixel has one."));
   bind_struct<Limits, 0>(
       module, "Limits", "Upper bounds for what an encoded field may claim.", {},
       member("max_pixels", &Limits::max_pixels, "Pixels of a picture."),

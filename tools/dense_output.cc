@@ -112,7 +112,16 @@ std::vector<float> values_of(const DensePlanes& planes, const decode::Extent& to
 }
 
 std::uint8_t depth_level(float share) {
+  if (std::isnan(share)) return 0;
   return static_cast<std::uint8_t>(std::lround(255.0F * std::clamp(share, 0.0F, 1.0F)));
+}
+
+std::int64_t stored_level(float depth, const decode::GreyValues& levels) {
+  constexpr float kLargest = 65535;
+  const auto one = static_cast<float>(levels.one > 0 ? levels.one : 255);
+  const std::int64_t level = std::lround(std::clamp(depth * one, 0.0F, kLargest));
+  if (level != levels.none) return level;
+  return level > 0 ? level - 1 : 1;
 }
 
 }  // namespace millrace::tools

@@ -11,6 +11,7 @@
 
 #include "decode/class_mask.h"
 #include "decode/codec.h"
+#include "decode/grey_values.h"
 #include "decode/image.h"
 #include "decode/transforms.h"
 
@@ -44,7 +45,9 @@ decode::Image grey_image(std::span<const float> values, const decode::Extent& si
           .pixels = io::Bytes::take(std::move(pixels))};
 }
 
-/// Maps 0 to 1 to the levels 0 to 255.
+/// Maps 0 to 1 to the levels 0 to 255; NaN is 0.
 std::uint8_t depth_level(float share);
+/// The level, 0 to 65535, that stands for a depth, and not for none.
+std::int64_t stored_level(float depth, const decode::GreyValues& levels);
 
 }  // namespace millrace::tools

@@ -149,7 +149,7 @@ std::vector<std::string> headings(const CLI::App& app) {
 
 /// "Devices and threads" as "devices".
 std::string topic_of(std::string_view heading) {
-  std::string topic(heading.substr(0, heading.find(' ')));
+  std::string topic(heading.substr(0, heading.find_first_of(" ,")));
   topic.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(topic.front())));
   return topic;
 }

@@ -202,6 +202,7 @@ void ImageOptions::declare_val_size(CLI::App& app) {
          "width [--size]")
       ->type_name("N|HxW")
       ->check(may_change())
+      ->check(measures())
       ->default_function([this] { return eval_size.height > 0 ? extent_text(eval_size) : ""; });
 }
 
@@ -240,7 +241,8 @@ void ImageOptions::declare_reading(CLI::App& app) {
                  "Evaluation resizes the shorter side to this and crops the middle; 0: its size, "
                  "with rrc 8/7 of it")
       ->transform(whole_number(0, kMaxSide))
-      ->check(may_change());
+      ->check(may_change())
+      ->check(measures());
   app.add_option(
          "--mean", mean,
          "Subtracted from values in 0 to 1: one number, or one per channel [ImageNet's; grey 0.5]")

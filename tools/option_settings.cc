@@ -29,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMayChange = "scope:start";
+constexpr const char* kMeasures = "measures";
 constexpr const char* kOfThisStart = "scope:call";
 constexpr const char* kOwnOfProcess = "scope:process";
 constexpr const char* kNamesContents = "names-contents";
@@ -145,6 +146,7 @@ nlohmann::ordered_json json_value(const CLI::Option& option, const std::string& 
 }  // namespace
 
 CLI::Validator may_change() { return mark(kMayChange); }
+CLI::Validator measures() { return mark(kMeasures); }
 CLI::Validator of_this_start() { return mark(kOfThisStart); }
 CLI::Validator own_of_process() { return mark(kOwnOfProcess); }
 CLI::Validator names_contents() { return mark(kNamesContents); }
@@ -181,7 +183,8 @@ std::vector<trainer::Setting> settings_of(CLI::App& app) {
                         .value = fmt::format("{}", fmt::join(words, ",")),
                         .scope = scope_of(*option),
                         .is_given = option->count() > 0,
-                        .digest = names_file ? contents_digest(words.front()) : ""});
+                        .digest = names_file ? contents_digest(words.front()) : "",
+                        .measures = is_marked(*option, kMeasures)});
   }
   return settings;
 }

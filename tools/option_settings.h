@@ -29,6 +29,8 @@ namespace millrace::tools {
 
 /// Marks: each checks nothing. A run that is resumed may have another value (kStart).
 CLI::Validator may_change();
+/// The measures of a validation set depend on it; beside another mark.
+CLI::Validator measures();
 /// Likewise; and it is no part of the run, and is not taken from a config.json (kCall).
 CLI::Validator of_this_start();
 /// Processes of one run may have different ones (kProcess).

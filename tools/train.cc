@@ -112,7 +112,7 @@ class TrainCommand final : public Command {
                    "MPI's own, whose order is its own")
         ->transform(one_of({"tree", "tree-bf16", "mpi"}))
         ->check(may_change());
-    declare_views(app, views_)->check(may_change());
+    declare_views(app, views_)->check(may_change())->check(measures());
     declare_heartbeat_timeout(app, heartbeat_timeout_);
     run_folder_.declare(app);
     limits_.declare(app);
@@ -712,19 +712,22 @@ class TrainCommand final : public Command {
                                   .opener = *read_.network.opener(),
                                   .policy = read_.policy(),
                                   .stop = context.stop};
-    warn_of_cut_depths(stored, context.log);
+    warn_of_deep_levels(stored, context.log);
     const std::string changes = find_changes(stored, choice_.images);
     return changes.empty() ? changes : " (" + changes + ")";
   }
 
-  void warn_of_cut_depths(const StoredImageInput& stored, const Log& log) const {
+  /// Shares of a range that nobody has named may all be small.
+  void warn_of_deep_levels(const StoredImageInput& stored, const Log& log) const {
     const auto& depth = choice_.task.what().depth;
-    const std::int64_t largest = depth ? find_largest_level(stored, depth->field) : 0;
+    if (!depth || depth->values.one > 0) return;
+    const std::int64_t largest = find_largest_level(stored, depth->field);
     if (largest > 255)
       log.warn(fmt::format(
-          "{} has levels of 16 bits, of which the upper 8 are read: of the first sample's, up to "
-          "{}, {} are left; predicted depths have 8 bits. Levels from 0 to 65535 lose least",
-          depth->field, largest, largest / 257 + 1));
+          "{} has levels of 16 bits, the first sample's up to {}: depths are shares of 65535, and "
+          "predicted with 8 bits; with depth_one=LEVEL in --task that level is 1, and 16 bits are "
+          "written",
+          depth->field, largest));
   }
 
   std::string devices_text() const {

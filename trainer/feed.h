@@ -6,6 +6,9 @@
 //
 //   LoaderFeed train(pipeline_options, devices);
 //
+// A feed of one's own says in Batch::position where it stands behind a batch, and goes on from
+// there (open()): else a run that is resumed in mid-epoch begins the epoch again.
+//
 // Threads: a Feed one at a time; EpochFeed::next() from one thread per replica.
 #pragma once
 

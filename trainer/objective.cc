@@ -290,14 +290,17 @@ void LossObjective::add_part(Part part) {
 
 LossObjective::LossObjective(LossObjectiveOptions options) : options_(std::move(options)) {
   const std::vector<Head>& heads = options_.heads;
-  if (heads.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "an objective needs at least one loss");
-  }
+  require(!heads.empty(), "an objective needs at least one loss");
+  require(!options_.inputs.empty(), "an objective needs at least one input");
+  for (const Head& head : heads)
+    require(std::isfinite(head.weight) && head.weight >= 0,
+            "the weight of a loss must not be negative");
   add_part({.name = "loss"});
   add_part({.name = "top1"});
   add_part({.name = "top5"});
   for (const Head& head : heads) {
     losses_.push_back(head.loss.make());
+    require(losses_.back() != nullptr, "make() of a loss gives nothing");
     require(!head.mixes || losses_.back()->takes_mixtures(),
             "MixUp and CutMix are for losses that take a label for each sample");
   }

@@ -39,6 +39,8 @@ struct Setting {
   /// Of the content of the file that the value names; empty: unknown. Two files with the same
   /// content are the same value, wherever they are.
   std::string digest = {};
+  /// The measures of a validation set depend on it: with another value they cannot be compared.
+  bool measures = false;
 };
 
 /// A component as settings: its word by the name `word`, of `scope`, and each field by

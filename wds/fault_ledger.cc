@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "io/base/error.h"
 #include "io/base/text.h"
 #include "io/opener.h"
 #include "wds/tar_reader.h"
@@ -65,7 +66,10 @@ std::string FaultPolicy::excess(std::uint64_t skipped, std::uint64_t read) const
 FaultLedger::FaultLedger(FaultPolicy policy, Log log)
     : policy_(std::move(policy)),
       said_(policy_.said ? policy_.said : std::make_shared<SaidWarnings>()),
-      log_(std::move(log)) {}
+      log_(std::move(log)) {
+  require(policy_.max_fault_rate >= 0 && policy_.max_fault_rate <= 1,
+          "max_fault_rate is a share: 0 to 1");
+}
 
 OnFault FaultLedger::report(const Error& fault, std::uint64_t samples) {
   return take(fault, samples, /*more=*/false);

@@ -19,12 +19,12 @@ std::string mask_text(const ClassMask& mask) {
   return text;
 }
 
-std::uint32_t form_of(const ImageDecoderOptions& options, DecodedCache& cache) {
+std::uint32_t form_of(const ImageDecoderOptions& options, bool keeps_levels, DecodedCache& cache) {
   if (options.codecs != standard_codecs()) return cache.new_form();
   std::string text =
       fmt::format("{} channels{}{}", options.channels, options.apply_orientation ? ", upright" : "",
                   options.palette_indices ? ", palette indices" : "");
-  if (options.dtype == DType::kUInt16) text += ", 16 bits";
+  if (keeps_levels) text += ", 16 bits";
   if (options.classes) text += ", " + mask_text(*options.classes);
   return cache.form_of(text);
 }
@@ -46,7 +46,8 @@ PictureReader::PictureReader(const ImageDecoderOptions& options, const ClassRead
       classes_(classes),
       cache_(options.cache),
       meter_(options.meter),
-      form_(options.cache ? form_of(options, *options.cache) : 0) {}
+      form_(options.cache ? form_of(options, classes != nullptr && !options.classes, *options.cache)
+                          : 0) {}
 
 PixelView PictureReader::decode(const ImageSource& source, const Box& box, int scale,
                                 SourceWorkspace& workspace) const {

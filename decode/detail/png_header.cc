@@ -62,9 +62,9 @@ ImageHeader parse_ihdr(const Chunk& chunk, const HeaderOptions& options) {
   ImageHeader header{.height = static_cast<int>(height),
                      .width = static_cast<int>(width),
                      .channels = channels,
-                     .numbers = stays};
-  header.keep(PngFacts{.interlaced = chunk.body[12] != 0,
-                       .number_bytes = stays && chunk.body[8] == 16 ? 2 : 1});
+                     .numbers = stays,
+                     .number_bytes = stays && chunk.body[8] == 16 ? 2 : 1};
+  header.keep(PngFacts{.interlaced = chunk.body[12] != 0});
   return header;
 }
 

@@ -13,8 +13,6 @@ namespace millrace::decode::detail {
 /// What reading the rows needs besides the header.
 struct PngFacts {
   bool interlaced = false;
-  /// Bytes per number: 2 for 16-bit grey, big-endian.
-  int number_bytes = 1;
 };
 
 /// Walks the chunks and checks that no claimed length exceeds the data. Keeps PngFacts.

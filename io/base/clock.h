@@ -24,4 +24,11 @@ class Clock {
   static const Clock& system();
 };
 
+/// `duration`, or ten years where it is longer, as "for ever" is: it can be added to a moment.
+template <typename Rep, typename Period>
+constexpr Clock::Duration bounded(std::chrono::duration<Rep, Period> duration) {
+  constexpr std::chrono::hours kTenYears{24 * 3650};
+  return duration < kTenYears ? std::chrono::duration_cast<Clock::Duration>(duration) : kTenYears;
+}
+
 }  // namespace millrace

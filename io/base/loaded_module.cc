@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <string_view>
 
 #include "io/base/error.h"
 #include "io/base/text.h"
@@ -23,12 +24,14 @@ fs::path own_folder() {
   return (self.empty() ? fs::read_symlink("/proc/self/exe", ignored) : self).parent_path();
 }
 
-/// Beside this code, or where both were installed.
+/// Beside this code, or where both were installed; else the name alone, which is looked for as a
+/// program's libraries are.
 std::string module_path(const std::string& file) {
   std::error_code ignored;
   const fs::path folder = own_folder();
-  const fs::path installed = folder / MILLRACE_LIBRARIES_FROM_BIN / file;
-  return (fs::exists(installed, ignored) ? installed : folder / file).string();
+  for (const fs::path& place : {folder / MILLRACE_LIBRARIES_FROM_BIN / file, folder / file})
+    if (fs::exists(place, ignored)) return place.string();
+  return file;
 }
 
 }  // namespace
@@ -39,6 +42,11 @@ void* module_entry(const LoadedModule& module) {
   void* entry = loaded == nullptr ? nullptr : ::dlsym(loaded, module.entry.c_str());
   if (entry != nullptr) return entry;
   const char* why = ::dlerror();
+  if (why != nullptr && std::string_view(why).starts_with(module.file + ": cannot open"))
+    throw Error(ErrorCode::kUnsupported,
+                module.file +
+                    " is not found: it is to be beside the program, or where its libraries are "
+                    "looked for (an rpath, LD_LIBRARY_PATH)");
   throw Error(ErrorCode::kUnsupported, module.libraries + " cannot be loaded (" +
                                            printable(why == nullptr ? "no such entry" : why, 300) +
                                            "): " + module.remedy);

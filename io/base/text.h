@@ -19,6 +19,10 @@ namespace millrace {
 /// Bytes from the beginning of `text` that are UTF-8 as RFC 3629 defines it: no overlong forms, no
 /// surrogates, nothing above U+10FFFF.
 std::size_t utf8_prefix(std::string_view text);
+/// The beginning of UTF-8 in at most so many bytes, without half a character.
+inline std::string_view utf8_beginning(std::string_view text, std::size_t most) {
+  return text.substr(0, utf8_prefix(text.substr(0, most)));
+}
 inline bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
 /// How much of an invalid value a message repeats at most, in bytes.

@@ -14,10 +14,18 @@ std::int64_t own_thread() {
   return id;
 }
 
+std::uint64_t new_number() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
+
+/// The tracer whose steps this thread takes, while they are not recorded.
+thread_local std::uint64_t outside_of = 0;
+
 }  // namespace
 
 Tracer::Tracer(const TraceOptions& options)
-    : options_(options), recording_(options.first_step == 0) {
+    : options_(options), number_(new_number()), recording_(options.first_step == 0) {
   if (options_.interval.count() > 0)
     sampler_ = start_thread("to read a trace's counters",
                             [this](const std::stop_token& stop) { sample_until(stop); });
@@ -48,10 +56,18 @@ void Tracer::add(const char* role, const TraceEvent& event) noexcept {
   ++trace_.left_out;
 }
 
-void Tracer::at_step(std::int64_t step) {
+bool Tracer::is_outside_steps() const { return outside_of == number_; }
+
+void Tracer::at_step(std::int64_t step, std::size_t device, std::size_t devices) {
   if (options_.first_step == 0 && options_.last_step == 0) return;
-  const bool ended = options_.last_step > 0 && step > options_.last_step;
-  recording_ = step >= options_.first_step && !ended;
+  const bool has_ended = options_.last_step > 0 && step > options_.last_step;
+  const bool is_inside = step >= options_.first_step && !has_ended;
+  outside_of = is_inside ? 0 : number_;
+  if (is_inside) recording_ = true;
+  if (!has_ended) return;
+  MutexLock lock(mutex_);
+  ended_.insert(device);
+  if (ended_.size() == devices) recording_ = false;
 }
 
 void Tracer::meet(std::string meeting) {

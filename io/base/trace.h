@@ -94,15 +94,20 @@ class Tracer {
   Tracer& operator=(const Tracer&) = delete;
 
   const TraceOptions& options() const { return options_; }
-  bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
+  /// For the calling thread: one that takes a run's steps records those that it was asked for.
+  bool is_recording() const {
+    return recording_.load(std::memory_order_relaxed) && !is_outside_steps();
+  }
   /// A copy of `text` that lives as long as the tracer; of equal texts there is one.
   const char* keep(std::string_view text);
   /// Adds a span, of the calling thread unless event.thread is set, unless nothing is recorded.
   /// `role` names the thread, if it has no name yet. Never throws: an event for which there is no
   /// memory is left out.
   void span(const char* role, TraceEvent event) noexcept;
-  /// A run's step begins, counted from 1: begins or ends recording, as the options have it.
-  void at_step(std::int64_t step);
+  /// A run's step, counted from 1, begins on the calling thread, that of one of `devices` devices.
+  /// Its thread records the steps that the options have, all others from the first device's
+  /// beginning to the last one's end of them.
+  void at_step(std::int64_t step, std::size_t device = 0, std::size_t devices = 1);
   /// All processes of a run are here at this moment: their traces can be laid on one time line.
   void meet(std::string meeting);
   /// Ends recording, and hands over what there is. Lifetime: texts are the tracer's.
@@ -116,12 +121,17 @@ class Tracer {
   void sample_until(const std::stop_token& stop);
   void sample();
 
+  /// Whether the calling thread's last at_step() was of a step that is not recorded.
+  bool is_outside_steps() const;
+
   const TraceOptions options_;
+  const std::uint64_t number_;  ///< of this tracer in the program
   const TraceEvent::Time start_ = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point wall_start_ = std::chrono::system_clock::now();
   std::atomic<bool> recording_;
   mutable Mutex mutex_;
   bool taken_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::set<std::size_t> ended_ MILLRACE_GUARDED_BY(mutex_);  ///< devices beyond the last step
   Trace trace_ MILLRACE_GUARDED_BY(mutex_);
   std::set<std::string, std::less<>> texts_ MILLRACE_GUARDED_BY(mutex_);
   Mutex gauges_mutex_;

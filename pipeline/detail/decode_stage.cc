@@ -61,6 +61,10 @@ void DecodeStage::decode_sample(SlotSample& sample, OpenRound& round, std::int64
     throw;
   } catch (const std::exception& other) {
     round.fault(slot, located(Error(ErrorCode::kCorrupt, other.what()), sample.sample));
+  } catch (...) {
+    round.fault(slot, located(Error(ErrorCode::kCorrupt,
+                                    "a function of the program threw what is no std::exception"),
+                              sample.sample));
   }
 }
 

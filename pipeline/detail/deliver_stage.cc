@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "io/base/clock.h"
 #include "pipeline/detail/open_round.h"
 #include "pipeline/detail/resolve.h"
 
@@ -55,7 +56,7 @@ Output OutputQueue::pop() {
 }
 
 bool OutputQueue::wait_for(std::chrono::nanoseconds timeout) {
-  const auto until = std::chrono::steady_clock::now() + timeout;
+  const auto until = std::chrono::steady_clock::now() + bounded(timeout);
   MutexLock lock(mutex_);
   while (outputs_.empty() && !error_)
     if (changed_.wait_until(lock, until) == std::cv_status::timeout) break;

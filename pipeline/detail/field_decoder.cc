@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -48,9 +49,14 @@ void fill_with(double value, decode::DType dtype, std::span<std::byte> slot) {
 
 /// Throws: InvalidArgument for a value that an array of `dtype` cannot hold.
 void check_missing(std::optional<double> value, decode::DType dtype, const std::string& name) {
-  if (!value || dtype == decode::DType::kFloat32 || dtype == decode::DType::kBFloat16 ||
-      dtype == decode::DType::kFloat16)
-    return;
+  if (!value) return;
+  if (decode::dtype_name(dtype).find("float") != std::string_view::npos) {
+    const double most =
+        dtype == decode::DType::kFloat16 ? 65504.0 : std::numeric_limits<float>::max();
+    return require(!std::isfinite(*value) || std::abs(*value) <= most,
+                   fmt::format("field {}: {} for what is missing does not fit into {}", name,
+                               number_text(*value), decode::dtype_name(dtype)));
+  }
   constexpr double kMostExact = 9007199254740992.0;  // 2^53
   const double most = dtype == decode::DType::kUInt8    ? 255.0
                       : dtype == decode::DType::kUInt16 ? 65535.0
@@ -61,6 +67,15 @@ void check_missing(std::optional<double> value, decode::DType dtype, const std::
                       number_text(*value), decode::dtype_name(dtype)));
 }
 
+bool is_json(const wds::Field& field) { return field.suffix.ends_with("json"); }
+
+/// Of numbers, which are JSON in members of that suffix alone.
+bool lacks_number(const wds::Sample& sample, const Suffixes& suffixes,
+                  const std::string& json_key) {
+  const wds::Field* field = suffixes.find_any(sample);
+  return field == nullptr || (is_json(*field) && decode::lacks_json_value(field->data, json_key));
+}
+
 class LabelDecoder final : public FieldDecoder {
  public:
   explicit LabelDecoder(const LabelField& field)
@@ -68,7 +83,9 @@ class LabelDecoder final : public FieldDecoder {
         suffixes_(field.suffixes),
         classes_(field.classes),
         json_key_(field.json_key),
-        missing_(field.missing) {}
+        missing_(field.missing) {
+    require(classes_ >= 0, fmt::format("field {}: its classes must not be negative", field.name));
+  }
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
                           Slots slots) const override {
@@ -79,12 +96,11 @@ class LabelDecoder final : public FieldDecoder {
 
  private:
   std::int64_t label_of(const wds::Sample& sample) const {
-    if (missing_ && suffixes_.find_any(sample) == nullptr) return *missing_;
+    if (missing_ && lacks_number(sample, suffixes_, json_key_)) return *missing_;
     const wds::Field& field = suffixes_.find(sample);
     return decode_member(sample, field, [&](const io::Bytes& data) {
-      const std::int64_t label = field.suffix.ends_with("json")
-                                     ? decode::decode_json_integer(data, json_key_)
-                                     : decode::decode_integer(data);
+      const std::int64_t label = is_json(field) ? decode::decode_json_integer(data, json_key_)
+                                                : decode::decode_integer(data);
       check(label);
       return label;
     });
@@ -111,11 +127,12 @@ class FloatsDecoder final : public FieldDecoder {
     if (field.size <= 0) {
       throw Error(ErrorCode::kInvalidArgument, "a field of numbers needs a size above 0");
     }
+    check_missing(missing_, decode::DType::kFloat32, field.name);
   }
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
                           Slots slots) const override {
-    if (missing_ && suffixes_.find_any(sample) == nullptr) {
+    if (missing_ && lacks_number(sample, suffixes_, json_key_)) {
       fill_with(*missing_, decode::DType::kFloat32, slots[0]);
       return decode::Tidiness::kTidy;
     }
@@ -123,8 +140,7 @@ class FloatsDecoder final : public FieldDecoder {
     const std::span<float> values{reinterpret_cast<float*>(slots[0].data()),
                                   slots[0].size() / sizeof(float)};
     decode_member(sample, field, [&](const io::Bytes& data) {
-      if (field.suffix.ends_with("json"))
-        return decode::decode_json_numbers(data, json_key_, values);
+      if (is_json(field)) return decode::decode_json_numbers(data, json_key_, values);
       decode::decode_numbers(data, values);
     });
     return decode::Tidiness::kTidy;
@@ -188,6 +204,7 @@ decode::ImageDecoderOptions decoder_options(const ImageField& field, const Pictu
           .padding = field.padding,
           .palette_indices = field.palette_indices,
           .classes = field.classes,
+          .values = field.values,
           .apply_orientation = field.apply_orientation,
           .limits = field.limits,
           .tolerate_truncated = field.tolerate_truncated,
@@ -484,6 +501,11 @@ const wds::Field* Suffixes::find_any(const wds::Sample& sample) const {
   return nullptr;
 }
 
+bool Suffixes::lacks(const wds::Sample& sample, const std::string& json_key) const {
+  const wds::Field* field = find_any(sample);
+  return field == nullptr || (!json_key.empty() && decode::lacks_json_value(field->data, json_key));
+}
+
 const wds::Field& Suffixes::find(const wds::Sample& sample) const {
   if (const wds::Field* field = find_any(sample)) return *field;
   throw Error(ErrorCode::kNotFound, "the sample has none of the members " + list_);
@@ -517,8 +539,8 @@ RaggedDecoder::RaggedDecoder(const RawField& field) : field_(field), suffixes_(f
 }
 
 io::Bytes RaggedDecoder::decode(const wds::Sample& sample) const {
-  const wds::Field* field = suffixes_.find_any(sample);
-  if (field == nullptr && field_.missing) return io::Bytes::copy_of(*field_.missing);
+  if (field_.missing && suffixes_.lacks(sample, field_.json_key))
+    return io::Bytes::copy_of(*field_.missing);
   return decode_member(sample, suffixes_.find(sample),
                        [this](const io::Bytes& data) { return value_of(data); });
 }

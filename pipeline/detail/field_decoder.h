@@ -49,6 +49,9 @@ class Suffixes {
   const wds::Field& find(const wds::Sample& sample) const;
   /// The same; null when it has none.
   const wds::Field* find_any(const wds::Sample& sample) const;
+  /// Whether the sample has none of the members, or one that is JSON with nothing at `json_key`,
+  /// or null; empty: it is not looked into.
+  bool lacks(const wds::Sample& sample, const std::string& json_key) const;
   const std::vector<std::string>& all() const { return suffixes_; }
 
  private:

@@ -456,10 +456,10 @@ std::vector<std::pair<std::string, std::string>> order_options(const PipelineOpt
 namespace {
 
 std::string short_digest(const std::string& text) {
-  constexpr std::size_t kDigits = 8;
+  constexpr std::size_t kShown = 8;
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
-  return hash.hex().substr(0, kDigits);
+  return hash.hex().substr(0, kShown);
 }
 
 }  // namespace

@@ -44,6 +44,11 @@ inline constexpr std::array<std::string_view, 12> kOptionsOnlyIfUsed = {
     "processes", "open-shards", "passes", "source", "samples", "mix",
     "where",     "balance",     "weight", "copies", "fill",    kLaterPasses};
 
+/// Those that fix the samples' order alone; with another value of any other one, samples differ.
+inline constexpr std::array<std::string_view, 12> kOptionsOfOrder = {
+    "streams", "shuffle-shards", "shuffle",    "shuffle-bytes", "shuffle-initial", "shuffle-seed",
+    "order",   "shard-buffer",   "detshuffle", "processes",     "open-shards",     kLaterPasses};
+
 /// A shard's name without folder and query string: shards may have been moved when a run resumes.
 std::string base_name(const std::string& url);
 

@@ -15,12 +15,6 @@
 namespace millrace::pipeline::detail {
 namespace {
 
-/// The beginning of `text`, which is UTF-8, in at most so many bytes, without half a character.
-std::string_view text_beginning(std::string_view text, std::size_t most) {
-  const std::string_view cut = text.substr(0, most);
-  return cut.substr(0, utf8_prefix(cut));
-}
-
 std::vector<FieldDecoder::Output> text_outputs(const TextField& field) {
   constexpr std::int64_t kMost = 1 << 24;
   require(field.length > 0 && field.length <= kMost,
@@ -62,7 +56,7 @@ class TextDecoder final : public FieldDecoder {
 
   decode::Tidiness decode(const wds::Sample& sample, const decode::SampleId&,
                           Slots slots) const override {
-    if (field_.missing && suffixes_.find_any(sample) == nullptr) {
+    if (field_.missing && suffixes_.lacks(sample, field_.json_key)) {
       write(*field_.missing, slots);
       return decode::Tidiness::kTidy;
     }
@@ -88,7 +82,7 @@ class TextDecoder final : public FieldDecoder {
                                        field_.padding);
     if (field_.tokenize)
       return fill_values<std::int64_t>(slot, field_.tokenize(text), field_.padding);
-    return fill_values<std::uint8_t>(slot, text_beginning(text, length), field_.padding);
+    return fill_values<std::uint8_t>(slot, utf8_beginning(text, length), field_.padding);
   }
 
   TextField field_;

@@ -190,19 +190,19 @@ class Multilabel(Component):
     def __init__(self, label_key: str = 'labels') -> None: ...
 
 class Mask(Component):
-    """Which pixels are set."""
+    """Which pixels are set; iou is the mean of set and unset ones."""
 
     def __init__(self, mask_loss: Component | str = ..., mask_value: int = 1, mask_field: str = 'mask.png') -> None: ...
 
 class Depth(Component):
     """A depth per pixel."""
 
-    def __init__(self, depth_loss: Component | str = ..., depth_field: str = 'depth.png') -> None: ...
+    def __init__(self, depth_loss: Component | str = ..., depth_field: str = 'depth.png', depth_one: int = 0, depth_none: int = -1) -> None: ...
 
 class MaskDepth(Component):
     """Mask and depth."""
 
-    def __init__(self, mask_loss: Component | str = ..., mask_value: int = 1, mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', loss_weights: float | Sequence[float] = (1, 1)) -> None: ...
+    def __init__(self, mask_loss: Component | str = ..., mask_value: int = 1, mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', depth_one: int = 0, depth_none: int = -1, loss_weights: float | Sequence[float] = (1, 1)) -> None: ...
 
 class Segment(Component):
     """A class per pixel."""
@@ -212,7 +212,7 @@ class Segment(Component):
 class SegmentDepth(Component):
     """A class and a depth per pixel."""
 
-    def __init__(self, mask_loss: Literal['ce', 'ce+dice', 'cross-entropy'] = 'ce', label_smoothing: float = 0, ignore_index: int = 255, class_weights: float | Sequence[float] = (), colors: str = '', mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', loss_weights: float | Sequence[float] = (1, 1)) -> None: ...
+    def __init__(self, mask_loss: Literal['ce', 'ce+dice', 'cross-entropy'] = 'ce', label_smoothing: float = 0, ignore_index: int = 255, class_weights: float | Sequence[float] = (), colors: str = '', mask_field: str = 'mask.png', depth_loss: Component | str = ..., depth_field: str = 'depth.png', depth_one: int = 0, depth_none: int = -1, loss_weights: float | Sequence[float] = (1, 1)) -> None: ...
 
 class Contrast(Component):
     """Embeddings, alike for views of the same sample."""

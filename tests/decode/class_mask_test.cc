@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "decode/encode.h"
 #include "decode/paired_decoder.h"
 #include "decode/transforms/center_crop.h"
 #include "decode/transforms/color_jitter.h"
+#include "decode/transforms/normalize.h"
 #include "decode/transforms/random_crop.h"
 #include "decode/transforms/random_horizontal_flip.h"
 #include "decode/transforms/random_resized_crop.h"
@@ -249,6 +252,72 @@ TEST(Levels, Of16BitPngsAreKeptUnderEveryGeometry) {
               }),
               ErrorCode::kInvalidArgument);
   }
+}
+
+decode::ImageDecoderOptions grey_values(decode::GreyValues values, int height = 13) {
+  return {.transforms = {decode::CenterCrop{{height, 19}}},
+          .channels = 1,
+          .padding = -1.0F,
+          .values = values};
+}
+
+TEST(GreyValues, Of16BitsAreKeptAsSharesOfTheLevelThatIsOne) {
+  const auto png = testing::build_png({.colour_type = 0, .bit_depth = 16}, 7);
+  const auto shares = [&](decode::GreyValues values) {
+    return testing::decoded<float>(decode::ImageDecoder(grey_values(values)), png.file);
+  };
+  const auto whole = shares({});
+  const auto measured = shares({.one = 20480});
+  ASSERT_EQ(whole.size(), png.numbers.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(whole[i], static_cast<float>(png.numbers[i]) / 65535.0F);
+    EXPECT_EQ(measured[i], static_cast<float>(png.numbers[i]) / 20480.0F);
+  }
+  const decode::ImageDecoder padded(grey_values({}, 15));
+  EXPECT_EQ(testing::decoded<float>(padded, png.file)[0], -1.0F) << "what is padded has no level";
+}
+
+TEST(GreyValues, OfALevelThatStandsForNoneAreNotANumber) {
+  const auto png = testing::build_png({.colour_type = 0, .bit_depth = 16}, 7);
+  const int none = static_cast<int>(png.numbers[3]);
+  const auto values =
+      testing::decoded<float>(decode::ImageDecoder(grey_values({.none = none})), png.file);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(std::isnan(values[i]), png.numbers[i] == none) << i;
+}
+
+// Of 8 bits they are decoded as ever, unless something is said of the levels.
+TEST(GreyValues, Of8BitsChangeNoBitByThemselves) {
+  const auto png = testing::build_png({.colour_type = 0, .bit_depth = 8}, 7);
+  const auto resized = [&](std::optional<decode::GreyValues> values) {
+    return testing::decoded<float>(
+        decode::ImageDecoder(
+            {.transforms = {decode::Resize{{9, 11}}}, .channels = 1, .values = values}),
+        png.file);
+  };
+  EXPECT_EQ(resized(decode::GreyValues()), resized(std::nullopt));
+  for (const float value : resized(decode::GreyValues{.one = 100})) {
+    const float level = value * 100;
+    EXPECT_NEAR(level, std::round(level), 1e-4F) << "to the nearest, not between levels";
+  }
+}
+
+TEST(GreyValues, AreOfPlainGreyFloats) {
+  const auto png = testing::build_png({.colour_type = 0, .bit_depth = 8}, 7);
+  const auto fault = [&](decode::ImageDecoderOptions options) {
+    options.transforms.insert(options.transforms.begin(), decode::Resize{{8, 8}});
+    return fault_of([&] { decode::ImageDecoder decoder(options); });
+  };
+  using decode::GreyValues;
+  EXPECT_EQ(fault({.values = GreyValues()}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(fault({.channels = 1, .dtype = DType::kBFloat16, .values = GreyValues()}),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(fault({.transforms = {decode::Normalize{.mean = {0.5F}, .std = {1.0F}}},
+                   .channels = 1,
+                   .values = GreyValues()}),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(fault({.channels = 1, .values = GreyValues{.one = 65536}}),
+            ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -63,6 +63,24 @@ TEST(Tracer, RecordsTheStepsThatItWasAskedFor) {
   EXPECT_THAT(names_in(tracer.take()), ::testing::ElementsAre("3", "4"));
 }
 
+// One device may be a step ahead of another: each records its own.
+TEST(Tracer, RecordsTheSameStepsOfEachDevice) {
+  Tracer tracer({.first_step = 3, .last_step = 4, .interval = std::chrono::milliseconds(0)});
+  constexpr std::size_t kDevices = 2;
+  const auto take_steps = [&](std::size_t device, std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from; step <= to; ++step) {
+      tracer.at_step(step, device, kDevices);
+      const TraceSpan span(&tracer, "a", tracer.keep(std::to_string(step)));
+    }
+  };
+  std::jthread([&] { take_steps(0, 1, 6); }).join();
+  { const TraceSpan span(&tracer, "a", "another thread"); }
+  std::jthread([&] { take_steps(1, 1, 5); }).join();
+  { const TraceSpan span(&tracer, "a", "behind the last device"); }
+  EXPECT_THAT(names_in(tracer.take()),
+              ::testing::ElementsAre("3", "4", "another thread", "3", "4"));
+}
+
 TEST(Tracer, TakesNothingAfterItsTraceIsTaken) {
   Tracer tracer(without_counters());
   EXPECT_TRUE(tracer.take().events.empty());

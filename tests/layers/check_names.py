@@ -125,11 +125,15 @@ def aliases(path):
 
 
 def alias_clashes(sources):
-    """(name, the files that have it) of every alias that is another type in another source, or a type or function of a header."""
+    """(name, the files that have it) of every alias that is another type in another source, or a type or function of a header
+    or of another source alone."""
     types = collections.defaultdict(dict)
     for source in sources:
         for name, type_ in aliases(pathlib.Path(source)):
             types[name][source] = type_
+    for source in sources:
+        for name in helpers(pathlib.Path(source)) & types.keys():
+            types[name].setdefault(source, source)
     for header in (pathlib.Path(source).with_suffix(".h") for source in sources):
         for name in set(shown(header)) & types.keys() if header.exists() else ():
             types[name][str(header)] = str(header)

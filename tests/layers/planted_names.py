@@ -45,7 +45,8 @@ def main():
                 "int shown(int); }\nnamespace a { namespace { void refuse() {} } }")
     assert faults(harmless) == [], faults(harmless)
     assert faults("namespace a::b { namespace { using c::pick; } }") == ["pick"]
-    assert faults("namespace a { using b::pick; }\nnamespace a::b { namespace { using pick = int; } }") == []
+    assert faults("namespace a { using b::pick; }") == []
+    assert faults("namespace a::b { namespace { using pick = int; } }") == ["pick"]
     assert faults("", "namespace a::b {\nvoid refuse(int, int);\nint shown(int);\n}") == ["refuse"]
     other = "namespace a::b { namespace { using Json = int; } }"
     assert faults(other) == ["Json"]

@@ -179,6 +179,59 @@ TEST(MissingMembers, HaveTheFieldsValue) {
   EXPECT_EQ(batch.raw("text").text(1), "none");
 }
 
+// What JSON does not hold, or holds as null, is missing; damage, and numbers in a text, are not.
+TEST(MissingMembers, AreValuesThatJsonDoesNotHoldToo) {
+  const Shard shard([](TarBuilder& tar) {
+    tar.file("a.json", R"({"label": 3, "text": "here", "scores": [1, 2]})")
+        .file("b.json", R"({"label": null, "text": null})")
+        .file("c.json", "{}")
+        .file("d.cls", "7");
+  });
+  Pipeline pipeline =
+      over(shard)
+          .batch({.size = 4})
+          .field(LabelField{.suffixes = "cls;json", .json_key = "label", .missing = -1})
+          .field(FloatsField{.size = 2, .json_key = "scores", .missing = 0.5})
+          .field(RawField{.suffixes = "json", .json_key = "text", .missing = "none"})
+          .field(TextField{.name = "bytes",
+                           .suffixes = "json",
+                           .json_key = "text",
+                           .length = 4,
+                           .missing = "none"})
+          .build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_THAT(batch.field("label").as<std::int64_t>(), ::testing::ElementsAre(3, -1, -1, 7));
+  EXPECT_THAT(batch.field("target").as<float>(),
+              ::testing::ElementsAre(1, 2, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F));
+  EXPECT_EQ(batch.raw("text").text(0), "here");
+  EXPECT_EQ(batch.raw("text").text(1), "none");
+  EXPECT_EQ(batch.raw("text").text(3), "none");
+  const auto bytes = batch.field("bytes").as<std::uint8_t>();
+  EXPECT_EQ(std::string(bytes.begin(), bytes.end()), "herenonenonenone");
+}
+
+TEST(MissingMembers, DamagedJsonAndANullWithoutAValueForItAreFaults) {
+  const Shard damaged([](TarBuilder& tar) { tar.file("a.json", R"({"label": )"); });
+  EXPECT_THAT(message_of([&] {
+                Pipeline pipeline =
+                    over(damaged)
+                        .field(LabelField{.suffixes = "json", .json_key = "label", .missing = -1})
+                        .build();
+                Batch batch;
+                pipeline.next(batch);
+              }),
+              HasSubstr("not JSON, or cut short"));
+  const Shard null([](TarBuilder& tar) { tar.file("a.json", R"({"text": null})"); });
+  EXPECT_THAT(message_of([&] {
+                Pipeline pipeline =
+                    over(null).field(RawField{.suffixes = "json", .json_key = "text"}).build();
+                Batch batch;
+                pipeline.next(batch);
+              }),
+              HasSubstr("JSON value at \"text\" is null"));
+}
+
 TEST(MissingMembers, ValuesThatTheTypeDoesNotHaveAreRefused) {
   const Shard shard = captions(4);
   const auto message = [&](const FieldSpec& field) {

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -254,23 +256,53 @@ TEST(PredictMaskDepth, WritesShardsThatTrainingReads) {
   EXPECT_THAT(keys, ElementsAre("000000", "000001", "000002", "000003", "000004", "000005"));
 }
 
-TEST(TrainDepth, LevelsOf16BitsAreWarnedOf) {
-  const TempDir dir;
-  make_scene_set(dir, 2, 32, 255);
-  const auto trained = [&](std::int64_t level) {
-    wds::ShardWriter writer({.pattern = dir / "deep-%06d.tar"});
-    const decode::ClassImage depth{.height = 32, .width = 32, .labels = std::vector(1024, level)};
-    for (const wds::Sample& sample : read_samples(dir / "scene-000000.tar"))
+/// Trains on two scenes whose depth is `level`, but for a first row of 0.
+class TrainDepth : public ::testing::Test {
+ protected:
+  TrainDepth() { make_scene_set(dir_, 2, 32, 255); }
+
+  ProcessResult trained(std::int64_t level, const std::string& task,
+                        const std::string& steps = "1") {
+    std::filesystem::remove(shard());
+    wds::ShardWriter writer({.pattern = dir_ / "deep-%06d.tar"});
+    decode::ClassImage depth{.height = 32, .width = 32, .labels = std::vector(1024, level)};
+    std::fill_n(depth.labels.begin(), 32, 0);
+    for (const wds::Sample& sample : read_samples(dir_ / "scene-000000.tar"))
       writer.write({.key = sample.key,
                     .fields = {{"png", sample.find("png")->data},
                                {"depth.png", decode::encode_mask_png(depth, {})}}});
     writer.finish();
-    return millrace({"train", "--model", "unet(width=2)", "--task", "depth", "--size", "32",
-                     "--train", dir / "deep-000000.tar", "--batch-size", "2", "--run-dir", "none"});
-  };
-  EXPECT_THAT(trained(1200).err, HasSubstr("of the first sample's, up to 1200, 5 are left"));
-  std::filesystem::remove(dir / "deep-000000.tar");
-  EXPECT_THAT(trained(200).err, Not(HasSubstr("16 bits")));
+    return millrace({"train", "--model", "unet(width=2)", "--task", task, "--size", "32", "--train",
+                     shard(), "--batch-size", "2", "--epochs", steps, "--optimizer",
+                     "adam(lr=0.05)", "--schedule", "constant", "--run-dir", dir_ / "run"});
+  }
+  std::string shard() const { return dir_ / "deep-000000.tar"; }
+
+  TempDir dir_;
+};
+
+TEST_F(TrainDepth, LevelsOf16BitsWithoutOneThatIsOneAreWarnedOf) {
+  EXPECT_THAT(trained(1200, "depth").err, HasSubstr("the first sample's up to 1200"));
+  std::filesystem::remove_all(dir_ / "run");
+  EXPECT_THAT(trained(1200, "depth(depth_one=2400)").err, Not(HasSubstr("16 bits")));
+  std::filesystem::remove_all(dir_ / "run");
+  EXPECT_THAT(trained(200, "depth").err, Not(HasSubstr("16 bits")));
+}
+
+TEST_F(TrainDepth, PredictionsAreInTheLevelsOfTheSet) {
+  const ProcessResult result = trained(1200, "depth(depth_one=2400, depth_none=0)", "60");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const ProcessResult predicted = millrace(
+      {"predict", "--checkpoint", dir_ / "run", shard(), "--shards", dir_ / "out-%06d.tar"});
+  ASSERT_EQ(predicted.status, 0) << predicted.err;
+  for (const wds::Sample& sample : read_samples(dir_ / "out-000000.tar")) {
+    const auto levels =
+        decode::decode_classes(sample.find("depth.png")->data, {.ignore = -1}).labels;
+    ASSERT_EQ(levels.size(), 1024U);
+    const double mean = std::accumulate(levels.begin(), levels.end(), 0.0) / 1024;
+    EXPECT_NEAR(mean, 1200, 120) << "pixels of level 0 have no depth to be learnt";
+    EXPECT_EQ(std::ranges::count(levels, 0), 0);
+  }
 }
 
 TEST(PredictLabels, HaveTheNamesOfTheTablesColumns) {

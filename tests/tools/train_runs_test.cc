@@ -313,6 +313,15 @@ TEST_F(TrainRuns, ResumeSeesThatShardsHoldSomethingElse) {
   EXPECT_EQ(train(accepted).status, 0);
 }
 
+TEST_F(TrainRuns, ABestEpochOfOtherValidationSamplesIsNotReplaced) {
+  train_whole(dir_ / "run", {"--epochs", "1", "--val", shards_, "--val-take-samples", "5"});
+  const std::vector<std::string> resume = {"--run-dir", dir_ / "run", "--resume", "auto",
+                                           "--epochs",  "2",          "--val",    shards_};
+  const ProcessResult refused = train(resume);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err, HasSubstr("samples: 5 from 0 saved, none given"));
+}
+
 TEST_F(TrainRuns, ResumeWithOtherDevicesOrBatchesSaysBothValues) {
   train_whole(dir_ / "run");
   const ProcessResult result =

@@ -1,15 +1,19 @@
 // fit() with compiled models on CPU devices: loss curves that must not depend on their number.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "io/base/error.h"
 #include "tests/trainer/fakes.h"
 #include "trainer/fit.h"
+#include "trainer/input_shapes.h"
 #include "trainer/models/models.h"
 
 namespace millrace::trainer {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::make_samples;
 using testing::MemoryFeed;
 
@@ -65,6 +69,45 @@ TEST(FitGraph, DropoutIsKeyedAndRepeatsItself) {
   const auto dropped = losses_of(with_dropout(0.5F), {.devices = "2"});
   EXPECT_EQ(dropped, losses_of(with_dropout(0.5F), {.devices = "2"}));
   EXPECT_NE(dropped, losses_of(with_dropout(0.0F), {.devices = "2"}));
+}
+
+template <typename Work>
+std::string refusal(const Work& work) {
+  try {
+    work();
+    return {};
+  } catch (const Error& error) {
+    EXPECT_EQ(ErrorCode::kInvalidArgument, error.code());
+    return error.what();
+  }
+}
+
+/// What is said of a batch of two pictures with this shape; empty: nothing.
+std::string refusal_of(std::vector<std::int64_t> shape) {
+  nn::GraphBuilder builder;
+  const nn::Value x = builder.flatten("flat", builder.input("image", {3, 12, 10}));
+  builder.output("logits", builder.linear("fc", x, {.features = 2}));
+  const LossObjective objective({.inputs = {"x"}, .heads = {Head{}}});
+  pipeline::Batch batch;
+  batch.size = 2;
+  batch.fields = {{"x", {decode::DType::kFloat32, std::move(shape)}, {}}};
+  return refusal([&] { check_inputs(builder.build(), objective, batch); });
+}
+
+// As many bytes as the model reads are not yet its picture.
+TEST(FitGraph, PicturesOfAnotherLayoutOrWithSwappedSidesAreRefused) {
+  EXPECT_EQ("", refusal_of({2, 12, 10, 3}));
+  EXPECT_EQ("", refusal_of({2, 360})) << "in a row";
+  EXPECT_THAT(refusal_of({2, 3, 12, 10}),
+              HasSubstr("field x is (2, 3, 12, 10), and the model reads (2, 12, 10, 3): batch, "
+                        "height, width, channels"));
+  EXPECT_THAT(refusal_of({2, 10, 12, 3}), HasSubstr("(2, 10, 12, 3)"));
+  EXPECT_THAT(refusal_of({360, 2}), HasSubstr("(360, 2)"));
+}
+
+TEST(FitGraph, AnObjectiveWithoutAnInputIsRefused) {
+  EXPECT_THAT(refusal([] { LossObjective({.inputs = {}, .heads = {Head{}}}); }),
+              HasSubstr("at least one input"));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class NamedFeed final : public Feed {
  public:
   NamedFeed(std::int64_t batch_size, int world)
       : feed(make_samples(64, 6, 2, 1), batch_size, world) {
-    data.options = {{"shuffle", "100"}};
+    data.options = {{"shuffle", "100"}, {"resampled", "false"}};
     data.shards = {{.name = "a.tar", .bytes = 10'240, .checksum = "0123456789abcdef"},
                    {.name = "b.tar", .bytes = 20'480, .checksum = "123456789abcdef0"}};
   }
@@ -169,6 +169,93 @@ TEST(Resume, ABestEpochOfAnotherValidationSetIsReplacedOnlyIfAllowed) {
   EXPECT_THAT(refilled.refusal(options), HasSubstr("shard b.tar: 20480 bytes"));
   options.accept_changed_data = true;
   EXPECT_EQ(2, other.run(options).end.best_epoch);
+}
+
+// Which samples of the set are measured, and how: the shards alone do not say it.
+TEST(Resume, ABestEpochThatWasMeasuredOtherwiseIsReplacedOnlyIfAllowed) {
+  const testing::TempDir folder;
+  TrainOptions options = after_a_validated_epoch(folder);
+  ValidatedRun fewer;
+  fewer.val.data.options.emplace_back("where", "json.width > 100");
+  EXPECT_THAT(fewer.refusal(options), AllOf(HasSubstr("where: none saved, json.width > 100 given"),
+                                            HasSubstr("--allow-changed-data")));
+  options.accept_changed_data = true;
+  EXPECT_EQ(2, fewer.run(options).end.best_epoch);
+}
+
+TEST(Resume, ABestEpochByAnotherViewOfThePicturesIsReplacedOnlyIfAllowed) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_resume(folder, 1);
+  const auto resized = [](const std::string& side) {
+    return Setting{
+        .name = "--eval-resize", .value = side, .scope = SettingScope::kStart, .measures = true};
+  };
+  options.settings = {resized("32")};
+  ValidatedRun().run(options);
+  options.epochs = 2;
+  options.resume = "auto";
+  EXPECT_EQ("", ValidatedRun().refusal(options));
+  options.epochs = 3;
+  options.settings = {resized("60")};
+  EXPECT_THAT(ValidatedRun().refusal(options), HasSubstr("--eval-resize: 32 saved, 60 given"));
+  options.accept_changed_data = true;
+  EXPECT_EQ(3, ValidatedRun().run(options).end.best_epoch);
+}
+
+/// Batches that do not say where they are.
+class NamelessFeed final : public Feed {
+ public:
+  explicit NamelessFeed(Feed& feed) : feed_(feed) {}
+  std::unique_ptr<EpochFeed> open(std::uint32_t epoch, const pipeline::Position* from) override {
+    return std::make_unique<Epoch>(feed_.open(epoch, from));
+  }
+  std::int64_t batch_size() const override { return feed_.batch_size(); }
+  std::int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
+
+ private:
+  class Epoch final : public EpochFeed {
+   public:
+    explicit Epoch(std::unique_ptr<EpochFeed> feed) : feed_(std::move(feed)) {}
+    bool next(int replica, pipeline::Batch& batch) override {
+      const bool is_there = feed_->next(replica, batch);
+      batch.position = nullptr;
+      return is_there;
+    }
+    void stop() override { feed_->stop(); }
+
+   private:
+    std::unique_ptr<EpochFeed> feed_;
+  };
+
+  Feed& feed_;
+};
+
+// It was resumed as if the position were the epoch's beginning: the first samples came twice, and
+// the last ones of the epoch were counted as its own.
+TEST(Resume, AnEpochOfAFeedWithoutPositionsBeginsAgain) {
+  const testing::TempDir folder;
+  TrainOptions options = options_of_resume(folder, 2);
+  NamedRun run;
+  NamelessFeed feed(run.feed);
+  std::stop_source stop;
+  run.feed.feed.before_batch = [&](int, std::int64_t step) {
+    if (step == 3) stop.request_stop();
+  };
+  const auto train = [&](const std::vector<Observer*>& observers) {
+    return fit(
+        {.model = run.model, .objective = run.objective, .train = feed, .devices = run.devices},
+        options, observers);
+  };
+  options.stop = stop.get_token();
+  ASSERT_TRUE(train({}).end.interrupted);
+  run.feed.feed.before_batch = nullptr;
+  options.stop = {};
+  options.resume = "auto";
+  testing::Recorder recorder;
+  train({&recorder});
+  ASSERT_EQ(2U, recorder.epochs.size());
+  for (const EpochEvent& epoch : recorder.epochs) EXPECT_EQ(64, epoch.train_samples);
+  EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("epoch 1 begins again, after 3"));
 }
 
 TEST(Resume, ItsBestCheckpointComesAlongToAnotherFolder) {

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxListBytes = std::size_t{4} << 30;
 
-struct Entry {
+struct ListEntry {
   std::uint64_t line = 0;
   std::string path;        ///< as the list has it
   std::string label;       ///< empty: none
@@ -34,7 +34,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-Entry parse_line(std::string_view text, std::uint64_t line) {
+ListEntry parse_line(std::string_view text, std::uint64_t line) {
   text.remove_prefix(text.find_first_not_of(' '));
   std::size_t cut = text.find('\t');
   if (cut == std::string_view::npos) cut = trimmed(text).find_last_of(' ');
@@ -45,9 +45,9 @@ Entry parse_line(std::string_view text, std::uint64_t line) {
           .whole = text};
 }
 
-std::vector<Entry> parse_list(std::string_view text) {
+std::vector<ListEntry> parse_list(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  std::vector<Entry> entries;
+  std::vector<ListEntry> entries;
   for (std::uint64_t line = 1; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     if (!trimmed(text.substr(0, end)).empty())
@@ -65,7 +65,7 @@ class ListSource final : public SampleSource {
     if (entries_.empty()) throw Error(ErrorCode::kCorrupt, "an empty list", {.url = options_.list});
     if (options_.root.empty()) options_.root = fs::path(options_.list).parent_path().string();
     FolderFence fence(options_.root, options_.outside);
-    for (const Entry& entry : entries_) look_at(entry, fence);
+    for (const ListEntry& entry : entries_) look_at(entry, fence);
     classes_.settle();
     classes_.warn_if_mixed(options_.log);
     check_keys(
@@ -83,7 +83,7 @@ class ListSource final : public SampleSource {
   }
 
   wds::Sample make(std::uint64_t index) const override {
-    const Entry& entry = entries_[index];
+    const ListEntry& entry = entries_[index];
     wds::Sample sample;
     sample.key = key_of_path(entry.path);
     if (!entry.label.empty())
@@ -94,15 +94,15 @@ class ListSource final : public SampleSource {
   }
 
  private:
-  std::string place(const Entry& entry) const {
+  std::string place(const ListEntry& entry) const {
     return fmt::format("{} line {}", options_.list, entry.line);
   }
-  std::string file(const Entry& entry) const {
+  std::string file(const ListEntry& entry) const {
     return (fs::path(options_.root) / entry.path).string();
   }
 
   /// Where the label may be the end of a path with a space.
-  std::string hint_of_tab(const Entry& entry) const {
+  std::string hint_of_tab(const ListEntry& entry) const {
     const std::string_view whole = trimmed(entry.whole);
     std::error_code ignored;
     const bool is_path =
@@ -114,7 +114,7 @@ class ListSource final : public SampleSource {
         printable(std::string(whole)));
   }
 
-  void look_at(const Entry& entry, FolderFence& fence) {
+  void look_at(const ListEntry& entry, FolderFence& fence) {
     const auto fault = [&](ErrorCode code, const std::string& message) {
       throw Error(code, place(entry) + ": " + message);
     };
@@ -139,7 +139,7 @@ class ListSource final : public SampleSource {
 
   ListSourceOptions options_;
   io::Bytes list_;
-  std::vector<Entry> entries_;
+  std::vector<ListEntry> entries_;
   ClassLabels classes_;
 };
 

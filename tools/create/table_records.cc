@@ -34,9 +34,9 @@ auto in_file(const std::string& path, const Work& work) {
 }
 
 /// All rows of a group, for the columns that were asked for.
-class Group {
+class RowGroup {
  public:
-  explicit Group(const std::unique_ptr<wds::RowBatches>& batches) {
+  explicit RowGroup(const std::unique_ptr<wds::RowBatches>& batches) {
     while (auto batch = batches->next()) {
       bytes_ += batch->num_bytes();
       batches_.push_back(std::move(batch));
@@ -114,7 +114,7 @@ class TableRecords final : public Records {
   using Key = std::pair<std::size_t, std::vector<std::size_t>>;
   struct Entry {
     Mutex loading;
-    std::shared_ptr<const Group> group;  ///< guarded by mutex_
+    std::shared_ptr<const RowGroup> group;  ///< guarded by mutex_
   };
 
   void add(std::unique_ptr<wds::RowTable> table) {
@@ -161,21 +161,21 @@ class TableRecords final : public Records {
     return *(behind - 1);
   }
 
-  static RecordValue value_in(const Group& group, std::size_t column, std::uint64_t row,
+  static RecordValue value_in(const RowGroup& group, std::size_t column, std::uint64_t row,
                               const std::string& name) {
     return wds::in_column(
         name, [&] { return record_value(group.value(column, static_cast<std::size_t>(row))); });
   }
 
   /// Loads a piece once for all threads that want it, and keeps the latest.
-  std::shared_ptr<const Group> group_of(const Piece& piece,
-                                        const std::vector<std::size_t>& columns) const {
+  std::shared_ptr<const RowGroup> group_of(const Piece& piece,
+                                           const std::vector<std::size_t>& columns) const {
     const Key key(static_cast<std::size_t>(&piece - pieces_.data()), columns);
     const std::shared_ptr<Entry> entry = entry_of(key);
     const MutexLock loading(entry->loading);
     if (auto group = look(*entry)) return group;
     auto group = in_file(files_[piece.file], [&] {
-      return std::make_shared<const Group>(tables_[piece.file]->read(piece.group, columns));
+      return std::make_shared<const RowGroup>(tables_[piece.file]->read(piece.group, columns));
     });
     keep(key, entry, group);
     return group;
@@ -188,13 +188,13 @@ class TableRecords final : public Records {
     return entry;
   }
 
-  std::shared_ptr<const Group> look(const Entry& entry) const {
+  std::shared_ptr<const RowGroup> look(const Entry& entry) const {
     const MutexLock lock(mutex_);
     return entry.group;
   }
 
   void keep(const Key& key, const std::shared_ptr<Entry>& entry,
-            const std::shared_ptr<const Group>& group) const {
+            const std::shared_ptr<const RowGroup>& group) const {
     const MutexLock lock(mutex_);
     entry->group = group;
     kept_.push_back(key);

@@ -31,27 +31,27 @@ namespace pjrt = device::pjrt;
 using SharedClient = std::shared_ptr<const pjrt::Client>;
 
 /// What a kind of device is called, and the plugin that has it.
-struct Kind {
+struct DeviceWord {
   std::string_view name;
   std::string_view plugin;  ///< in the plugin's name
   std::string_view pip;     ///< the package
   bool is_told = false;     ///< of other processes; a TPU pod's plugin finds them
 };
-constexpr std::array<Kind, 5> kKinds = {{{"tpu", "libtpu", "libtpu"},
-                                         {"cuda", "cuda", "jax-cuda13-pjrt", true},
-                                         {"rocm", "rocm", "jax-rocm7-pjrt", true},
-                                         {"oneapi", "oneapi", "jax-oneapi-pjrt", true},
-                                         {"xla-cpu", "cpu", "xla-cpu-pjrt"}}};
+constexpr std::array<DeviceWord, 5> kKinds = {{{"tpu", "libtpu", "libtpu"},
+                                               {"cuda", "cuda", "jax-cuda13-pjrt", true},
+                                               {"rocm", "rocm", "jax-rocm7-pjrt", true},
+                                               {"oneapi", "oneapi", "jax-oneapi-pjrt", true},
+                                               {"xla-cpu", "cpu", "xla-cpu-pjrt"}}};
 constexpr std::int64_t kMostDevices = 1024;
 
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;
-  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  for (const DeviceWord& kind : kKinds) names.emplace_back(kind.name);
   return names;
 }
 
-const Kind* find_kind(std::string_view name) {
-  const auto* const known = std::ranges::find(kKinds, name, &Kind::name);
+const DeviceWord* find_kind(std::string_view name) {
+  const auto* const known = std::ranges::find(kKinds, name, &DeviceWord::name);
   return known == kKinds.end() ? nullptr : known;
 }
 
@@ -94,7 +94,7 @@ std::vector<std::int64_t> numbers_of(const std::string& text, std::string_view w
 std::string plugin_for(const DeviceChoice& choice, const PluginOptions& plugins,
                        const CommandContext& context) {
   if (!plugins.plugin.empty()) return plugins.plugin;
-  const Kind& kind = *find_kind(choice.kind);
+  const DeviceWord& kind = *find_kind(choice.kind);
   for (const pjrt::PluginPlace& place : plugins.find(context))
     if (place.name.find(kind.plugin) != std::string::npos) return place.file;
   throw Error(ErrorCode::kNotFound,
@@ -161,7 +161,7 @@ DeviceChoice DeviceChoice::parse(const std::string& accelerator, const std::stri
   DeviceChoice choice = parse(devices);
   const std::string word = plain_name(accelerator);
   if (word == "auto") return choice;
-  const auto* const kind = std::ranges::find_if(kKinds, [&](const Kind& one) {
+  const auto* const kind = std::ranges::find_if(kKinds, [&](const DeviceWord& one) {
     return plain_name(one.name) == word || (word == "gpu" && one.name == "cuda");
   });
   const std::string name(kind == kKinds.end() ? (word == "cpu" ? "" : accelerator) : kind->name);
@@ -175,7 +175,7 @@ DeviceChoice DeviceChoice::parse(const std::string& accelerator, const std::stri
 bool DeviceChoice::is_told_of_others(const PluginOptions& plugins) const {
   if (is_cores()) return false;
   if (plugins.network != "auto") return plugins.network == "yes";
-  const Kind* const known = find_kind(kind);
+  const DeviceWord* const known = find_kind(kind);
   return known != nullptr && known->is_told;
 }
 

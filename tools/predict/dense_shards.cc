@@ -22,6 +22,17 @@ io::Bytes mask_png(const DensePlanes& planes, const decode::Extent& size, const 
   }));
 }
 
+/// With as many bits as the level that is 1 has.
+io::Bytes depth_png(const DensePlanes& planes, const decode::Extent& size,
+                    const decode::GreyValues& levels) {
+  if (levels == decode::GreyValues())
+    return decode::encode_png(grey_image(values_of(planes, size), size, depth_level));
+  decode::ClassImage depth{.height = size.height, .width = size.width, .labels = {}};
+  for (const float value : values_of(planes, size))
+    depth.labels.push_back(stored_level(value, levels));
+  return decode::encode_mask_png(depth);
+}
+
 }  // namespace
 
 void DenseShards::write(const trainer::Prediction& one) try {
@@ -38,9 +49,8 @@ void DenseShards::write(const trainer::Prediction& one) try {
   }
   if (task.has_depth()) {
     planes.values = one.outputs.at(output);
-    sample.fields.push_back(
-        {task.what().depth->field,
-         decode::encode_png(grey_image(values_of(planes, size), size, depth_level))});
+    const DepthTarget& depth = *task.what().depth;
+    sample.fields.push_back({depth.field, depth_png(planes, size, depth.values)});
   }
   writer_.write(sample);
 } catch (Error& error) {

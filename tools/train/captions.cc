@@ -29,17 +29,12 @@ void read_caption(const wds::Sample& sample, const TextTarget& of, const Read& r
   throw;
 }
 
-std::string_view beginning(std::string_view text, std::size_t most) {
-  const std::string_view cut = text.substr(0, most);
-  return cut.substr(0, utf8_prefix(cut));
-}
-
 /// What the tower of texts takes for the caption.
 std::vector<std::uint8_t> tower_values(std::string_view text, const TextTarget& of) {
   const auto length = static_cast<std::size_t>(of.tower.length);
   std::vector<std::uint8_t> values(static_cast<std::size_t>(of.tower.num_values()));
   if (!of.tokens) {
-    std::ranges::transform(beginning(text, length), values.begin(),
+    std::ranges::transform(utf8_beginning(text, length), values.begin(),
                            [](char byte) { return static_cast<std::uint8_t>(byte); });
     return values;
   }

@@ -96,13 +96,13 @@ std::vector<std::string_view> split(std::string_view line) {
 }
 
 /// The positions of the three levels and the name in a line.
-struct Columns {
+struct HeaderColumns {
   std::array<std::size_t, 3> rgb = {0, 1, 2};
   std::size_t name = 3;
 };
 
 /// From a header line; nullopt if the line is not one.
-std::optional<Columns> header_of(const std::vector<std::string_view>& parts) {
+std::optional<HeaderColumns> header_of(const std::vector<std::string_view>& parts) {
   constexpr std::array<std::string_view, 4> kWords = {"r", "g", "b", "name"};
   std::array<std::size_t, 4> at = {};
   for (std::size_t i = 0; i < kWords.size(); ++i) {
@@ -111,7 +111,7 @@ std::optional<Columns> header_of(const std::vector<std::string_view>& parts) {
     if (found == parts.end()) return {};
     at[i] = static_cast<std::size_t>(found - parts.begin());
   }
-  return Columns{.rgb = {at[0], at[1], at[2]}, .name = at[3]};
+  return HeaderColumns{.rgb = {at[0], at[1], at[2]}, .name = at[3]};
 }
 
 class ColourTable {
@@ -125,8 +125,8 @@ class ColourTable {
       header_ = header_of(parts);
       if (header_) return true;
     }
-    const Columns columns = header_.value_or(
-        level_of(parts.front()) ? Columns{} : Columns{.rgb = {1, 2, 3}, .name = 0});
+    const HeaderColumns columns = header_.value_or(
+        level_of(parts.front()) ? HeaderColumns{} : HeaderColumns{.rgb = {1, 2, 3}, .name = 0});
     decode::ClassColour colour;
     for (std::size_t c = 0; c < 3; ++c) {
       const auto level = columns.rgb[c] < parts.size() ? level_of(parts[columns.rgb[c]])
@@ -153,7 +153,7 @@ class ColourTable {
   }
 
   std::int64_t ignore_;
-  std::optional<Columns> header_;
+  std::optional<HeaderColumns> header_;
   MaskColours read_;
 };
 

@@ -71,8 +71,8 @@ void OptimisationOptions::declare_limits(CLI::App &app) {
       ->transform(real_number(0))
       ->check(may_change());
   app.add_option("--ema", ema,
-                 "Decay of an exponential moving average of the weights, which is evaluated and "
-                 "saved; 0: off")
+                 "Decay of an exponential moving average of the weights, which is evaluated, and "
+                 "saved as ema.safetensors beside the weights; 0: off")
       ->transform(real_number(0, 1))
       ->check(may_change());
 }

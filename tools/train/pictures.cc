@@ -118,9 +118,12 @@ class SamplePictures {
     return painted_classes(mask, choice_.task.palette(choice_.classes));
   }
 
+  /// What has no value is black.
   decode::Image grey(const std::string& field, std::size_t slot) const {
-    return grey_image(values_of(planes_of(batch_.field(field).as<float>(), slot), size()), size(),
-                      depth_level);
+    const DensePlanes all = planes_of(batch_.field(field).as<float>(), slot);
+    std::vector<float> values;
+    for_each_place(all, [&](std::size_t place) { values.push_back(all.values[place]); });
+    return grey_image(values, size(), depth_level);
   }
 
   /// Visits the positions of the canvas that the picture covers, row by row.

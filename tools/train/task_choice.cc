@@ -58,7 +58,8 @@ pipeline::PairedImagesField paired_fields(const TaskChoice& task, const ImageOpt
     paired.members.push_back({.name = "depth",
                               .suffixes = task.what().depth->field,
                               .channels = 1,
-                              .padding = kNoValue});
+                              .padding = kNoValue,
+                              .values = task.what().depth->values});
   return paired;
 }
 

@@ -71,7 +71,8 @@ namespace tasks {
 
 const ComponentName Classify::kName = {"classify", "Classify", "A class per image"};
 const ComponentName Multilabel::kName = {"multilabel", "Multilabel", "Several labels per image"};
-const ComponentName Mask::kName = {"mask", "Mask", "Which pixels are set"};
+const ComponentName Mask::kName = {"mask", "Mask",
+                                   "Which pixels are set; iou is the mean of set and unset ones"};
 const ComponentName Depth::kName = {"depth", "Depth", "A depth per pixel"};
 const ComponentName MaskDepth::kName = {"mask-depth", "MaskDepth", "Mask and depth"};
 const ComponentName Segment::kName = {"segment", "Segment", "A class per pixel"};
@@ -144,13 +145,16 @@ MaskTarget ClassMaskPart::target() const {
 
 void DepthPart::list(FieldList& add) {
   add("depth_loss", loss, "Loss of the depth: berhu, l1, mse or another of values");
-  add("depth_field", field,
-      "The depth's suffix in a sample; of 16-bit levels the upper 8 bits are read");
+  add("depth_field", field, "The depth's suffix in a sample");
+  add("depth_one", values.one, {.min = 0, .max = 65535},
+      "The level whose depth is 1; 0: the largest of its bits, 255 or 65535");
+  add("depth_none", values.none, {.min = -1, .max = 65535},
+      "The level of pixels without a depth; -1: each has one");
 }
 
 DepthTarget DepthPart::target() const {
   check_loss(loss, TargetKind::kValues, "depth_loss");
-  return {.field = field, .loss = loss};
+  return {.field = field, .loss = loss, .values = values};
 }
 
 std::unique_ptr<Task> Mask::make() const {

@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/grey_values.h"
 #include "decode/tokenizer.h"
 #include "io/component/choice.h"
 #include "trainer/loss/clip.h"
@@ -54,6 +55,7 @@ struct MaskTarget {
 struct DepthTarget {
   std::string field = "depth.png";
   trainer::LossChoice loss = trainer::losses::BerHu();
+  decode::GreyValues values = {};
   double weight = 1.0;
 };
 
@@ -147,6 +149,7 @@ struct ClassMaskPart {
 struct DepthPart {
   trainer::LossChoice loss = trainer::losses::BerHu();
   std::string field = "depth.png";
+  decode::GreyValues values = {};
 
   void list(FieldList& add);
   /// Throws: InvalidArgument for a loss of other targets.

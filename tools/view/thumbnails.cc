@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t kReadOn = std::uint64_t{1} << 20;
 
 /// Some pictures of one shard, by their offsets.
-using Wanted = std::vector<const SurveyedPicture*>;
+using WantedPictures = std::vector<const SurveyedPicture*>;
 using Drawing = Thumbnails::Drawing;
 using Drawn = std::vector<Drawing>;
 
@@ -42,7 +42,7 @@ class ShardThumbnails {
   ShardThumbnails(const std::string& url, const io::Opener& opener, const ThumbnailInput& input)
       : url_(url), opener_(opener), input_(input) {}
 
-  Drawn draw(const Wanted& wanted) {
+  Drawn draw(const WantedPictures& wanted) {
     Drawn drawn;
     for (const SurveyedPicture* picture : wanted) drawn.push_back(draw(*picture));
     return drawn;
@@ -115,7 +115,7 @@ class ShardThumbnails {
 void Thumbnails::want(const SurveyedPicture& picture) { thumbnails_.try_emplace(&picture); }
 
 void Thumbnails::read(std::span<const SetSurvey> surveys, const ThumbnailInput& input) {
-  std::map<std::string, Wanted> wanted;
+  std::map<std::string, WantedPictures> wanted;
   for (const auto& [picture, empty] : thumbnails_) {
     const std::string& url = surveys[picture->set].shards[picture->shard].url;
     if (io::can_reopen(url))

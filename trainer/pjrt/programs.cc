@@ -12,6 +12,7 @@
 #include "device/pjrt/pjrt_device.h"
 #include "io/base/check.h"
 #include "io/base/error.h"
+#include "trainer/input_shapes.h"
 
 namespace millrace::trainer {
 namespace {
@@ -49,8 +50,7 @@ std::string text_of(const decode::ArraySpec& spec) {
 
 void check_field(const pipeline::BatchField& field, const ProgramValue& wanted) {
   const decode::ArraySpec spec = spec_of(wanted);
-  // As a plan, which takes (N, F) for images of F values.
-  if (field.spec.dtype == spec.dtype && field.data.size() == spec.num_bytes()) return;
+  if (field.spec.dtype == spec.dtype && is_read_as(field.spec.shape, spec.shape)) return;
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("field {} is {}, and the model and its losses need {}", field.name,
                           text_of(field.spec), text_of(spec)));

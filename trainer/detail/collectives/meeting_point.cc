@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "io/base/clock.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
 
@@ -82,7 +83,7 @@ void MeetingPoint::sleep(std::uint64_t meeting) {
   const auto over = [&] { return meeting_.load() != meeting || aborted_; };
   if (options_.timeout.count() == 0) {
     changed_.wait(lock, over);
-  } else if (!changed_.wait_for(lock, options_.timeout, over)) {
+  } else if (!changed_.wait_for(lock, bounded(options_.timeout), over)) {
     reason_ =
         "waited " + std::to_string(options_.timeout.count()) + " ms for rank" + missing(meeting);
     aborted_ = true;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "io/base/clock.h"
 #include "io/base/error.h"
 #include "io/opener.h"
 #include "trainer/detail/loop/resumed_best.h"
@@ -96,7 +97,7 @@ void CheckpointKeeper::bring_best(const std::string& from) {
 bool CheckpointKeeper::due() {
   const auto every = options_.checkpoint.every;
   const auto now = options_.now();
-  if (every.count() == 0 || now - last_save_ < every) return false;
+  if (every.count() == 0 || now - last_save_ < bounded(every)) return false;
   last_save_ = now;
   return true;
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -113,6 +114,13 @@ void check_options(const TrainOptions& options) {
           "a run needs at least one epoch, and fewer than 2^31");
   require(options.log_steps >= 0, "steps between log lines must not be negative");
   require(options.accumulate > 0, "a step takes at least one batch");
+  require(options.schedule_epochs >= 0 && std::isfinite(options.schedule_epochs),
+          "the epochs of a schedule must not be negative");
+  require(options.steps_per_epoch >= 0 && options.sanity_val_steps >= 0 &&
+              options.checkpoint.every_steps >= 0 && options.checkpoint.top_k >= 0,
+          "numbers of steps and of checkpoints must not be negative");
+  require(options.max_time.count() >= 0 && options.checkpoint.every.count() >= 0,
+          "times must not be negative");
   require(options.clip.norm >= 0.0 && options.clip.value >= 0.0F,
           "bounds of gradients must not be negative");
   require(options.ema_decay >= 0.0 && options.ema_decay < 1.0,
@@ -326,6 +334,13 @@ TrainState resume_from(const std::string& path, const TrainState& fresh, const T
   continue_best(path, found, fresh, options, *opener);
   TrainState state = load_checkpoint(path, fresh.model, tensors, *opener);
   if (in_epoch && found.position.empty()) begin_epoch_again(state);
+  if (state.step_in_epoch > 0 && state.position.empty()) {
+    options.log.warn(
+        fmt::format("epoch {} begins again, after {} of its steps: the feed's batches "
+                    "have no positions (Batch::position) to go on from",
+                    state.epoch + 1, state.step_in_epoch));
+    begin_epoch_again(state);
+  }
   if (!differences.empty()) {
     options.log.warn(fmt::format(
         "resumed with another setting ({}): the run will not be the same, bit for bit, as one "

@@ -197,8 +197,9 @@ void ReplicaEpoch::count_step() {
 }
 
 void ReplicaEpoch::trace_from(std::int64_t step) const {
-  if (context_.options.trace != nullptr && replica_.device() == 0)
-    context_.options.trace->at_step(step);
+  if (context_.options.trace != nullptr)
+    context_.options.trace->at_step(step, static_cast<std::size_t>(replica_.device()),
+                                    context_.totals.size());
 }
 
 /// Waits for the outcomes of all applied steps but the last `left`.

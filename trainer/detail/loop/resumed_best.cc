@@ -1,13 +1,16 @@
 #include "trainer/detail/loop/resumed_best.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "io/base/error.h"
 #include "pipeline/data_identity.h"
 #include "trainer/detail/loop/checkpoint_keeper.h"
+#include "trainer/setting.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -19,8 +22,25 @@ std::string set_change(const TrainState& saved, const TrainState& given) {
   if (!saved.validation || !given.validation) return {};
   std::string difference = list_difference(*saved.validation, *given.validation);
   if (difference.empty()) difference = content_difference(*saved.validation, *given.validation);
+  if (difference.empty() && !saved.validation->options.empty())
+    difference = fmt::format(
+        "{}", fmt::join(option_differences(*saved.validation, *given.validation), "; "));
   if (difference.empty()) return {};
   return "the validation set has changed since the checkpoint: " + difference;
+}
+
+/// Of what else a measure depends on.
+std::string measuring_change(const TrainState& saved, const TrainState& given) {
+  std::vector<Setting> now;
+  std::ranges::copy_if(given.settings, std::back_inserter(now), &Setting::measures);
+  std::vector<Setting> before;
+  std::ranges::copy_if(saved.settings, std::back_inserter(before), [&](const Setting& one) {
+    return std::ranges::count(now, one.name, &Setting::name) > 0;
+  });
+  const auto changes = setting_differences(before, "saved", now, "given");
+  if (changes.empty()) return {};
+  return fmt::format("the validation set is measured otherwise than before: {}",
+                     fmt::join(changes, "; "));
 }
 
 bool is_measured_on(const TrainState& state) { return state.monitor.starts_with(kValidation); }
@@ -71,7 +91,8 @@ void begin_best_anew(TrainState& state, const std::string& why, const Log& log) 
 
 void continue_best(const std::string& path, TrainState& saved, const TrainState& given,
                    const TrainOptions& options, const io::Opener& opener) {
-  const std::string change = set_change(saved, given);
+  std::string change = set_change(saved, given);
+  if (change.empty()) change = measuring_change(saved, given);
   const bool is_by_other = saved.monitor != given.monitor;
   const bool is_of_other = is_measured_on(saved) && !change.empty();
   const bool ends = saved.best && (is_by_other || is_of_other);
@@ -81,10 +102,9 @@ void continue_best(const std::string& path, TrainState& saved, const TrainState&
   }
   if (!change.empty()) options.log.warn(change);
   if (ends)
-    begin_best_anew(
-        saved,
-        is_by_other ? "was not compared by " + given.monitor : "is of another validation set",
-        options.log);
+    begin_best_anew(saved,
+                    is_by_other ? "was not compared by " + given.monitor : "was measured otherwise",
+                    options.log);
 }
 
 }  // namespace millrace::trainer::detail

@@ -49,7 +49,7 @@ CheckpointHooks hooks_to(RunOutput& output) {
 std::optional<pipeline::DataIdentity> validation_identity(const Feed* feed) {
   if (feed == nullptr) return pipeline::DataIdentity{};
   std::optional<pipeline::DataIdentity> identity = feed->identity();
-  if (identity) identity->options.clear();
+  if (identity) identity->forget_order();
   return identity;
 }
 
@@ -156,7 +156,8 @@ std::string RunSaves::joined_position(std::span<const EpochTotals> totals) const
                                  : pipeline::Position::from_json(part));
   }
   const bool is_unmoved = totals.front().steps == state_.step_in_epoch;
-  if (!any && (is_unmoved || !state_.position.empty())) return state_.position;
+  // A feed's batches need not have positions: then nobody can go on from here.
+  if (!any) return is_unmoved || !state_.position.empty() ? state_.position : std::string();
   return pipeline::Position::joined(parts).to_json();
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "io/base/clock.h"
 #include "io/base/error.h"
 #include "io/base/threads.h"
 
@@ -34,7 +35,7 @@ RunStop::RunStop(const TrainOptions& options, Processes& processes)
 }
 
 bool RunStop::is_late() const {
-  return options_.max_time.count() > 0 && options_.now() - begin_ > options_.max_time;
+  return options_.max_time.count() > 0 && options_.now() - begin_ > bounded(options_.max_time);
 }
 
 std::string RunStop::reason() const {

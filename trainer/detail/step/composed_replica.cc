@@ -8,6 +8,7 @@
 #include "io/base/check.h"
 #include "trainer/detail/flat_math.h"
 #include "trainer/detail/step/composed_step.h"
+#include "trainer/input_shapes.h"
 
 namespace millrace::trainer::detail {
 namespace {
@@ -109,6 +110,7 @@ nn::Plan& ComposedReplica::plan_for(const pipeline::Batch& batch) {
 
 std::unique_ptr<nn::Plan> ComposedReplica::compile(const pipeline::Batch& batch,
                                                    decode::DType dtype) {
+  if (const nn::Graph* graph = setup_.model.graph()) check_inputs(*graph, setup_.objective, batch);
   const auto start = std::chrono::steady_clock::now();
   auto plan = backend_.compile(
       setup_.model, {.batch_size = batch.size, .precision = setup_.precision, .input_dtype = dtype},
