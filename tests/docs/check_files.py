@@ -16,7 +16,6 @@ import sys
 
 ENDING = re.compile(r"[\w*]\.(?:h|cc|cu|cmake|py|pyi|md|sh|supp|toml)$")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}|[<>{}%$:]|\.\.\.|\*\*")
-PAST = {"CHANGELOG.md"}  # it names what was
 MADE = {"millrace/_core.pyi", "millrace/transforms.pyi"}  # by the build
 SKIPPED = {".git", "build", "runs", "__pycache__"}
 
@@ -83,7 +82,7 @@ def main():
     known = paths(root)
     folders = {path for path in known if "/" not in path and (root / path).is_dir()}
     faults = [fault for page in sorted(known & {"docs/extending.md"}) for fault in shown_code(root, page)]
-    for page in sorted(path for path in known if path.endswith(".md") and path not in PAST):
+    for page in sorted(path for path in known if path.endswith(".md")):
         for name in sorted(names((root / page).read_text(), folders, page.endswith("README.md")) - MADE):
             if not is_there(name, page, known):
                 faults.append(f"{page}: {name}: no such file")
