@@ -206,7 +206,7 @@ std::size_t count_nearer(const ContrastRow& row, float positive) {
 }
 
 /// A part's share of a slot's loss; the first one's tells whether a positive is near.
-LossSums sums_of(const ContrastRow& row, float log_sum) {
+LossSums sums_of_row(const ContrastRow& row, float log_sum) {
   const float positives = row.positives[row.self];
   if (positives == 0.0F) return {};
   double total = 0;
@@ -272,7 +272,7 @@ LossSums ContrastLoss::evaluate(const LossInput& input) const {
     const ContrastRow row = of.row(i);
     fill(row, contrast_.temperature);
     log_sums.push_back(log_sum_of(row.logits));
-    sums += sums_of(row, log_sums.back());
+    sums += sums_of_row(row, log_sums.back());
   }
   if (!input.gradient.empty()) set_gradient(of, gather(log_sums, input.group), input);
   return sums;
