@@ -26,4 +26,10 @@ Tensor bias_of_mean(const Tensor& step, float keep) {
 
 Tensor norm(const Tensor& x) { return sqrt(sum(x * x, dimensions_of(x))); }
 
+Tensor ratio_or_one(const Tensor& over, const Tensor& under, double factor) {
+  const Tensor has_ratio =
+      both(compare(over, Order::kGreater, 0.0), compare(under, Order::kGreater, 0.0));
+  return select(has_ratio, factor * over / under, 1.0);
+}
+
 }  // namespace millrace::trainer::hlo

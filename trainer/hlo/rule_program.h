@@ -40,5 +40,7 @@ Tensor moving_mean(const Tensor& old, const Tensor& now, float keep);
 Tensor bias_of_mean(const Tensor& step, float keep);
 /// Euclidean, without dimensions.
 Tensor norm(const Tensor& x);
+/// factor * over / under, of norms; 1 where one of them is zero.
+Tensor ratio_or_one(const Tensor& over, const Tensor& under, double factor = 1.0);
 
 }  // namespace millrace::trainer::hlo

@@ -14,9 +14,7 @@ class BatchNormOp final : public Op {
       : group_(group), node_(lowering.node(group.head)), storage_(storage_of(lowering.context())) {
     x_ = lowering.unrounded_value(node_.inputs[0]);
     if (group.residual) residual_ = lowering.unrounded_value(*group.residual);
-    y_ = lowering.make(lowering.gradient_desc({group.result}));
-    y_.rounded = true;
-    lowering.set_value(group.result, y_);
+    y_ = lowering.rounded_result(group.result);
     describe(lowering, layer);
     scratch_ = make_scratch(lowering);
     forward().push_back(loop_work("batch norm", {x_.memory, residual_.memory, y_.memory},

@@ -15,12 +15,10 @@ class HardActivationOp final : public Op {
         times_x_(times_x),
         storage_(storage_of(lowering.context())),
         x_(lowering.unrounded_value(input_)),
-        y_(lowering.make(lowering.gradient_desc({group.result}))) {
+        y_(lowering.rounded_result(group.result)) {
     const nn::Shape& shape = lowering.node(group.head).shape;
     // A block's padding has to stay zero, and the gate of zero is a half.
     if (!times_x && shape.size() == 3) padding_ = image_shape(lowering.context(), shape);
-    y_.rounded = true;
-    lowering.set_value(group.result, y_);
     forward().push_back(
         loop_work("activation", {x_.memory, y_.memory}, [this](const Pass&) { compute(); }));
   }
@@ -28,9 +26,7 @@ class HardActivationOp final : public Op {
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     lowering.use(x_);
     dy_ = GradientSum(lowering, std::move(parts));
-    dx_ = dy_.shared() ? lowering.make(dy_.tensor().desc()) : dy_.tensor();
-    dx_.rounded = true;
-    lowering.add_gradient(input_, dx_);
+    dx_ = dy_.in_place(lowering, input_);
     dy_.add_to(backward());
     backward().push_back(loop_work("activation", {dy_.tensor().memory, x_.memory, dx_.memory},
                                    [this](const Pass&) { compute_back(); }));
@@ -40,7 +36,7 @@ class HardActivationOp final : public Op {
   void compute() const {
     hard_activation(storage_, padded_values(y_.memory),
                     {.x = x_.data(), .out = y_.data(), .times_x = times_x_});
-    if (padding_) clear_padding(*padding_, storage_ == Storage::kBFloat16 ? 2 : 4, y_.data());
+    if (padding_) clear_padding(*padding_, value_bytes(storage_), y_.data());
   }
   void compute_back() const {
     hard_activation(
@@ -65,9 +61,7 @@ class ScaleOp final : public Op {
         storage_(storage_of(lowering.context())),
         x_(lowering.unrounded_value(inputs_[0])),
         factor_(lowering.unrounded_value(inputs_[1])),
-        y_(lowering.make(lowering.gradient_desc({group.result}))) {
-    y_.rounded = true;
-    lowering.set_value(group.result, y_);
+        y_(lowering.rounded_result(group.result)) {
     forward().push_back(
         loop_work("scale", {x_.memory, factor_.memory, y_.memory}, [this](const Pass&) {
           scale_channels(storage_, shape_,
@@ -79,12 +73,8 @@ class ScaleOp final : public Op {
     lowering.use(x_);
     lowering.use(factor_);
     dy_ = GradientSum(lowering, std::move(parts));
-    dx_ = lowering.make(lowering.gradient_desc(inputs_[0]));
-    dfactor_ = lowering.make(lowering.gradient_desc(inputs_[1]));
-    dx_.rounded = true;
-    dfactor_.rounded = true;
-    lowering.add_gradient(inputs_[0], dx_);
-    lowering.add_gradient(inputs_[1], dfactor_);
+    dx_ = lowering.rounded_gradient(inputs_[0]);
+    dfactor_ = lowering.rounded_gradient(inputs_[1]);
     dy_.add_to(backward());
     backward().push_back(loop_work(
         "scale", {dy_.tensor().memory, x_.memory, factor_.memory, dx_.memory, dfactor_.memory},

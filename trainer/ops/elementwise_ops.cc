@@ -19,9 +19,7 @@ class AddOp final : public Op {
         storage_(storage_of(lowering.context())) {
     a_ = lowering.unrounded_value(inputs_[0]);
     if (inputs_.size() > 1) b_ = lowering.unrounded_value(inputs_[1]);
-    y_ = lowering.make(lowering.gradient_desc({group.result}));
-    y_.rounded = true;
-    lowering.set_value(group.result, y_);
+    y_ = lowering.rounded_result(group.result);
     forward().push_back(loop_work(b_ ? "addition" : "relu", {a_.memory, b_.memory, y_.memory},
                                   [this](const Pass&) { compute(); }));
   }
@@ -59,11 +57,9 @@ class DropoutOp final : public Op {
         probability_(probability),
         scale_(1.0F / (1.0F - probability)) {
     x_ = lowering.unrounded_value(input_);
-    y_ = lowering.make(lowering.gradient_desc({group.result}));
-    y_.rounded = true;
+    y_ = lowering.rounded_result(group.result);
     const auto count = static_cast<std::int64_t>(padded_values(y_.memory));
     keep_ = lowering.make({{count}, DataType::u8, FormatTag::a});
-    lowering.set_value(group.result, y_);
     forward().push_back(loop_work("dropout", {x_.memory, keep_.memory, y_.memory},
                                   [this](const Pass& pass) { drop(pass); }));
   }
@@ -71,9 +67,7 @@ class DropoutOp final : public Op {
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     lowering.use(keep_);
     dy_ = GradientSum(lowering, std::move(parts));
-    dx_ = dy_.shared() ? lowering.make(dy_.tensor().desc()) : dy_.tensor();
-    dx_.rounded = true;
-    lowering.add_gradient(input_, dx_);
+    dx_ = dy_.in_place(lowering, input_);
     dy_.add_to(backward());
     backward().push_back(loop_work("dropout", {dy_.tensor().memory, keep_.memory, dx_.memory},
                                    [this](const Pass&) { drop_back(); }));
@@ -131,9 +125,7 @@ class AdaptiveAvgPoolOp final : public Op {
         scales_(adaptive_avg_scales(shape_)),
         storage_(storage_of(lowering.context())),
         x_(lowering.unrounded_value(input_)),
-        y_(lowering.make(lowering.gradient_desc({group.result}))) {
-    y_.rounded = true;
-    lowering.set_value(group.result, y_);
+        y_(lowering.rounded_result(group.result)) {
     forward().push_back(loop_work("pooling", {x_.memory, y_.memory}, [this](const Pass&) {
       adaptive_avg_pool(storage_, shape_, x_.data(), y_.data());
     }));
@@ -141,9 +133,7 @@ class AdaptiveAvgPoolOp final : public Op {
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     dy_ = GradientSum(lowering, std::move(parts));
-    dx_ = lowering.make(lowering.gradient_desc(input_));
-    dx_.rounded = true;
-    lowering.add_gradient(input_, dx_);
+    dx_ = lowering.rounded_gradient(input_);
     dy_.add_to(backward());
     backward().push_back(
         loop_work("pooling", {dy_.tensor().memory, dx_.memory}, [this](const Pass&) {

@@ -23,6 +23,13 @@ GradientSum::GradientSum(Lowering& lowering, std::vector<Gradient> parts, const 
   sum_.rounded = true;
 }
 
+Tensor GradientSum::in_place(Lowering& lowering, nn::Value input) const {
+  Tensor gradient = shared_ ? lowering.make(sum_.desc()) : sum_;
+  gradient.rounded = true;
+  lowering.add_gradient(input, gradient);
+  return gradient;
+}
+
 void GradientSum::add_to(Works& works) const {
   if (parts_.size() <= 1 && !relu_output_) return;
   std::vector<dnnl::memory> arrays = {sum_.memory, relu_output_.memory};

@@ -172,6 +172,20 @@ void Lowering::add_gradient(nn::Value value, Tensor tensor, bool shared) {
   backward_results_.push_back({op_, std::move(tensor), !rounded});
 }
 
+Tensor Lowering::rounded_result(std::size_t node) {
+  Tensor result = make(gradient_desc({node}));
+  result.rounded = true;
+  set_value(node, result);
+  return result;
+}
+
+Tensor Lowering::rounded_gradient(nn::Value value) {
+  Tensor gradient = make(gradient_desc(value));
+  gradient.rounded = true;
+  add_gradient(value, gradient);
+  return gradient;
+}
+
 std::vector<Gradient> Lowering::take_gradients(std::size_t node) {
   for (const Gradient& part : gradients_[node]) use(part.tensor);
   return std::exchange(gradients_[node], {});

@@ -115,7 +115,7 @@ class AttentionOp final : public Op {
     return {.image = image_shape(context_, lowering.graph().node(image).shape),
             .heads = heads_,
             .size = size_,
-            .value_bytes = storage_ == Storage::kBFloat16 ? 2U : 4U};
+            .value_bytes = value_bytes(storage_)};
   }
 
   /// Makes `parts`, which are the channels of `image`, one after another, by heads.

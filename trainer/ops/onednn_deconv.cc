@@ -21,7 +21,11 @@ class ConvTranspose2dOp final : public WeightedOp {
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     sum_gradients(lowering, std::move(parts), {});
     lower_weights(lowering, dy_.tensor());
-    if (lowering.wants_gradient(node().inputs[0])) lower_data(lowering, dy_.tensor());
+    lower_data<deconvolution_backward_data>(lowering, [this](const Desc& dx) {
+      return deconvolution_data(context(),
+                                {dx, any_weights(context().type), bias_, dy_.tensor().desc()},
+                                window_, descriptor_);
+    });
   }
 
  private:
@@ -54,16 +58,6 @@ class ConvTranspose2dOp final : public WeightedOp {
     const auto descriptor = deconvolution_weights(
         context(), {x_.desc(), any_weights(DataType::f32), bias_, dy.desc()}, window_, descriptor_);
     call_back_weights<deconvolution_backward_weights>(lowering, descriptor, x_, dy, bias_);
-  }
-
-  void lower_data(Lowering& lowering, const Tensor& dy) {
-    const nn::Value input = node().inputs[0];
-    const Tensor dx = lowering.make(lowering.gradient_desc(input));
-    const auto descriptor =
-        deconvolution_data(context(), {dx.desc(), any_weights(context().type), bias_, dy.desc()},
-                           window_, descriptor_);
-    call_back_data<deconvolution_backward_data>(lowering, descriptor, dy, dx);
-    lowering.add_gradient(input, dx);
   }
 
   Window window_;

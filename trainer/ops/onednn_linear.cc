@@ -18,7 +18,10 @@ class LinearOp final : public WeightedOp {
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     sum_gradients(lowering, std::move(parts), group().relu ? y_ : Tensor{});
     lower_weights(lowering, dy_.tensor());
-    if (lowering.wants_gradient(node().inputs[0])) lower_data(lowering, dy_.tensor());
+    lower_data<inner_product_backward_data>(lowering, [this](const Desc& dx) {
+      return inner_product_data(
+          context(), {dx, plain_weights(context().type), bias_, dy_.tensor().desc()}, descriptor_);
+    });
   }
 
  private:
@@ -48,15 +51,6 @@ class LinearOp final : public WeightedOp {
     const auto descriptor = inner_product_weights(
         context(), {x_.desc(), plain_weights(DataType::f32), bias_, dy.desc()}, descriptor_);
     call_back_weights<inner_product_backward_weights>(lowering, descriptor, x_, dy, bias_);
-  }
-
-  void lower_data(Lowering& lowering, const Tensor& dy) {
-    const nn::Value input = node().inputs[0];
-    const Tensor dx = lowering.make(lowering.gradient_desc(input));
-    const auto descriptor = inner_product_data(
-        context(), {dx.desc(), plain_weights(context().type), bias_, dy.desc()}, descriptor_);
-    call_back_data<inner_product_backward_data>(lowering, descriptor, dy, dx);
-    lowering.add_gradient(input, dx);
   }
 
   Dims weights_dims_;

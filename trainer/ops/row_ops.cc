@@ -19,18 +19,13 @@ class RowOp : public Op {
         storage_(storage_of(lowering.context())),
         shape_(image_shape(lowering.context(), node_.shape)),
         x_(lowering.unrounded_value(node_.inputs[0])),
-        y_(lowering.make(lowering.gradient_desc({group.result}))) {
-    y_.rounded = true;
-    lowering.set_value(group.result, y_);
-  }
+        y_(lowering.rounded_result(group.result)) {}
 
  protected:
   void place_gradients(Lowering& lowering, std::vector<Gradient> parts) {
     lowering.use(x_);
     dy_ = GradientSum(lowering, std::move(parts));
-    dx_ = dy_.shared() ? lowering.make(dy_.tensor().desc()) : dy_.tensor();
-    dx_.rounded = true;
-    lowering.add_gradient(node_.inputs[0], dx_);
+    dx_ = dy_.in_place(lowering, node_.inputs[0]);
     dy_.add_to(backward());
   }
   static Tensor floats(Lowering& lowering, std::size_t count) {
@@ -40,7 +35,7 @@ class RowOp : public Op {
     return {static_cast<float*>(tensor.data()), tensor.desc().get_size() / sizeof(float)};
   }
   void clear(const Tensor& tensor) const {
-    clear_padding(shape_, storage_ == Storage::kBFloat16 ? 2 : 4, tensor.data());
+    clear_padding(shape_, value_bytes(storage_), tensor.data());
   }
 
   const nn::Node& node_;

@@ -29,8 +29,7 @@ class ConcatOp final : public Op {
           const nn::Shape& shape = lowering.graph().node(input).shape;
           return shape.size() == 1 || context_.layout.padded(shape[0]) == shape[0];
         })) {
-    Tensor y = lowering.make(lowering.gradient_desc({group.result}));
-    y.rounded = true;  // as its parts
+    const Tensor y = lowering.rounded_result(group.result);  // as its parts
     const Tensor whole = lies_in_rows_ ? y : lowering.make(plain_order(y));
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
@@ -41,7 +40,6 @@ class ConcatOp final : public Op {
       channel += dims_of(x.desc())[1];
     }
     if (!lies_in_rows_) forward().push_back(reorder_work(context_, whole.memory, y.memory));
-    lowering.set_value(group.result, y);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
@@ -52,13 +50,11 @@ class ConcatOp final : public Op {
       backward().push_back(reorder_work(context_, dy.tensor().memory, whole.memory));
     std::int64_t channel = 0;
     for (const nn::Value input : inputs_) {
-      Tensor dx = lowering.make(lowering.gradient_desc(input));
-      dx.rounded = true;
+      const Tensor dx = lowering.rounded_gradient(input);
       backward().push_back(
           lies_in_rows_ ? rows_work(dx, whole, channel, false)
                         : reorder_work(context_, slice(lowering, whole, dx, channel), dx.memory));
       channel += dims_of(dx.desc())[1];
-      lowering.add_gradient(input, dx);
     }
   }
 

@@ -16,22 +16,16 @@ class TokensOp final : public Op {
         storage_(storage_of(lowering.context())),
         shape_(image_shape(lowering.context(), node_.shape)),
         x_(lowering.unrounded_value(node_.inputs[0])),
-        y_(lowering.make(lowering.gradient_desc({group.result}))),
+        y_(lowering.rounded_result(group.result)),
         token_(lowering.parameter_values(node_.weight)),
         positions_(lowering.parameter_values(node_.bias)) {
-    y_.rounded = true;
-    lowering.set_value(group.result, y_);
     forward().push_back(
         loop_work("tokens", {x_.memory, y_.memory}, [this](const Pass&) { compute(); }));
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     dy_ = GradientSum(lowering, std::move(parts));
-    if (lowering.wants_gradient(node_.inputs[0])) {
-      dx_ = lowering.make(lowering.gradient_desc(node_.inputs[0]));
-      dx_.rounded = true;
-      lowering.add_gradient(node_.inputs[0], dx_);
-    }
+    if (lowering.wants_gradient(node_.inputs[0])) dx_ = lowering.rounded_gradient(node_.inputs[0]);
     dtoken_ = lowering.gradient_values(node_.weight);
     dpositions_ = lowering.gradient_values(node_.bias);
     dy_.add_to(backward());
@@ -40,11 +34,10 @@ class TokensOp final : public Op {
   }
 
  private:
-  std::size_t value_bytes() const { return storage_ == Storage::kBFloat16 ? 2 : 4; }
   void compute() const {
     add_tokens(storage_, shape_,
                {.x = x_.data(), .y = y_.data(), .token = token_, .positions = positions_});
-    clear_padding(shape_, value_bytes(), y_.data());
+    clear_padding(shape_, value_bytes(storage_), y_.data());
   }
   void compute_back() const {
     add_tokens_backward(storage_, shape_,
@@ -55,7 +48,7 @@ class TokensOp final : public Op {
     if (!dx_) return;
     ImageShape pixels = shape_;
     pixels.pixels -= 1;
-    clear_padding(pixels, value_bytes(), dx_.data());
+    clear_padding(pixels, value_bytes(storage_), dx_.data());
   }
 
   const nn::Node& node_;
@@ -73,21 +66,17 @@ class TakeTokenOp final : public Op {
       : input_(lowering.node(group.head).inputs[0]),
         copy_{.image = image_shape(lowering.context(), lowering.graph().node(input_).shape),
               .row = layer.index,
-              .value_bytes = storage_of(lowering.context()) == Storage::kBFloat16 ? 2U : 4U} {
+              .value_bytes = value_bytes(storage_of(lowering.context()))} {
     const Tensor x = lowering.value(input_);
-    Tensor y = lowering.make(lowering.gradient_desc({group.result}));
-    y.rounded = true;  // as its input
+    const Tensor y = lowering.rounded_result(group.result);  // as its input
     forward().push_back(loop_work("token", {y.memory, y.memory}, [this, x, y](const Pass&) {
       copy_row_from(copy_, x.data(), y.data());
     }));
-    lowering.set_value(group.result, y);
   }
 
   void lower_backward(Lowering& lowering, std::vector<Gradient> parts) override {
     const GradientSum dy(lowering, std::move(parts));
-    Tensor dx = lowering.make(lowering.gradient_desc(input_));
-    dx.rounded = true;
-    lowering.add_gradient(input_, dx);
+    const Tensor dx = lowering.rounded_gradient(input_);
     dy.add_to(backward());
     backward().push_back(loop_work("token", {dx.memory, dy.tensor().memory},
                                    [this, dx, dy = dy.tensor()](const Pass&) {

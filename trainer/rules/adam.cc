@@ -1,11 +1,9 @@
 #include "trainer/rules/adam.h"
 
-#include <cmath>
-
-#include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
 #include "trainer/hlo/operations.h"
 #include "trainer/hlo/rule_program.h"
+#include "trainer/rules/detail/moments.h"
 
 namespace millrace::trainer {
 namespace {
@@ -26,20 +24,11 @@ struct Factors {
   float inverse_root_bias2;
 };
 
-class AdamRule final : public UpdateRule {
+class AdamRule final : public detail::MomentsRule {
  public:
   template <typename Options>
   AdamRule(const Options& options, Decay decay)
-      : UpdateRule({.lr = options.lr,
-                    .weight_decay = options.weight_decay,
-                    .groups = options.groups,
-                    .usual = {.lr = 1e-3}}),
-        beta1_(options.betas[0]),
-        beta2_(options.betas[1]),
-        epsilon_(options.eps),
-        decay_(decay) {}
-
-  std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
+      : MomentsRule(options, {.lr = 1e-3}), decay_(decay) {}
 
   void apply(const RuleStep& step, const RuleBuffers& buffers) const override {
     flat::for_each_chunk(
@@ -57,20 +46,14 @@ class AdamRule final : public UpdateRule {
   std::optional<hlo::RuleResults> stablehlo(const hlo::RuleArguments& of) const override {
     const bool of_weights = decay_ == Decay::kOfWeights;
     const hlo::Tensor gradient = of_weights ? of.gradient : hlo::decayed_gradient(of);
-    const hlo::Tensor mean = hlo::moving_mean(of.states[0], gradient, beta1_);
-    const hlo::Tensor square = hlo::moving_mean(of.states[1], gradient * gradient, beta2_);
-    const hlo::Tensor root = hlo::sqrt(square) * hlo::rsqrt(hlo::bias_of_mean(of.step, beta2_));
-    const hlo::Tensor lr = of.lr / hlo::bias_of_mean(of.step, beta1_);
-    const hlo::Tensor move = lr * (mean / (root + static_cast<double>(epsilon_)));
+    const Program moments = program(of, gradient);
+    const hlo::Tensor move = of.lr / moments.bias1 * (moments.mean / moments.under);
     const hlo::Tensor kept = of_weights ? hlo::decayed_weight(of) : of.weight;
-    return hlo::RuleResults{.weight = kept - move, .states = {mean, square}};
+    return hlo::RuleResults{.weight = kept - move, .states = {moments.mean, moments.square}};
   }
 
  private:
   Factors factors(const RuleStep& step) const {
-    const auto t = static_cast<double>(step.step);
-    const double bias1 = 1.0 - std::pow(static_cast<double>(beta1_), t);
-    const double bias2 = 1.0 - std::pow(static_cast<double>(beta2_), t);
     const bool of_weights = decay_ == Decay::kOfWeights;
     return {.beta1 = beta1_,
             .beta2 = beta2_,
@@ -80,40 +63,25 @@ class AdamRule final : public UpdateRule {
             .scale = step.gradient_scale,
             .decay = of_weights ? 0.0F : step.weight_decay,
             .shrink = of_weights ? 1.0F - step.lr * step.weight_decay : 1.0F,
-            .lr = static_cast<float>(static_cast<double>(step.lr) / bias1),
-            .inverse_root_bias2 = static_cast<float>(1.0 / std::sqrt(bias2))};
+            .lr = static_cast<float>(static_cast<double>(step.lr) / bias1(step.step)),
+            .inverse_root_bias2 = inverse_root_bias2(step.step)};
   }
 
-  float beta1_;
-  float beta2_;
-  float epsilon_;
   Decay decay_;
 };
 
-template <typename Options>
-void list_adam(Options& options, FieldList& field) {
-  field("lr", options.lr, {.min = 0, .open_min = true}, "Learning rate [0.001]");
-  field.by_name();
-  field("betas", options.betas, {.min = 0, .max = 1, .open_max = true},
-        "Decay of the mean of gradients, and of their squares");
-  field("eps", options.eps, {.min = 0, .open_min = true}, "Added outside the root");
-  list_decay_and_groups(field, options.weight_decay, options.groups);
-}
-
-void check_betas(const std::vector<float>& betas) {
-  require(betas.size() == 2, "betas are two, such as [0.9, 0.999]");
-}
+constexpr const char* kRate = "Learning rate [0.001]";
 
 }  // namespace
 
 const ComponentName Adam::kName = {"adam", "Adam", "Steps of a size for each weight"};
 const ComponentName AdamW::kName = {"adamw", "AdamW", "Adam with decay of the weights themselves"};
 
-void Adam::fields(FieldList& field) { list_adam(*this, field); }
-void AdamW::fields(FieldList& field) { list_adam(*this, field); }
+void Adam::fields(FieldList& field) { detail::list_moments(*this, field, kRate); }
+void AdamW::fields(FieldList& field) { detail::list_moments(*this, field, kRate); }
 
-void Adam::check() const { check_betas(betas); }
-void AdamW::check() const { check_betas(betas); }
+void Adam::check() const { detail::check_betas(betas); }
+void AdamW::check() const { detail::check_betas(betas); }
 
 std::unique_ptr<UpdateRule> Adam::make() const {
   return std::make_unique<AdamRule>(*this, Decay::kInGradient);

@@ -1,11 +1,9 @@
 #include "trainer/rules/lamb.h"
 
-#include <cmath>
-
-#include "io/base/error.h"
 #include "trainer/detail/flat_chunks.h"
 #include "trainer/hlo/operations.h"
 #include "trainer/hlo/rule_program.h"
+#include "trainer/rules/detail/moments.h"
 
 namespace millrace::trainer {
 namespace {
@@ -33,18 +31,9 @@ struct LambStep {
   }
 };
 
-class LambRule final : public UpdateRule {
+class LambRule final : public detail::MomentsRule {
  public:
-  explicit LambRule(const Lamb& options)
-      : UpdateRule({.lr = options.lr,
-                    .weight_decay = options.weight_decay,
-                    .groups = options.groups,
-                    .usual = {.lr = 1e-2}}),
-        beta1_(options.betas[0]),
-        beta2_(options.betas[1]),
-        epsilon_(options.eps) {}
-
-  std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
+  explicit LambRule(const Lamb& options) : MomentsRule(options, {.lr = 1e-2}) {}
 
   void apply(const RuleStep& step, const RuleBuffers& buffers) const override {
     flat::for_each_chunk(
@@ -77,43 +66,27 @@ class LambRule final : public UpdateRule {
   }
 
   std::optional<hlo::RuleResults> stablehlo(const hlo::RuleArguments& of) const override {
-    const hlo::Tensor mean = hlo::moving_mean(of.states[0], of.gradient, beta1_);
-    const hlo::Tensor square = hlo::moving_mean(of.states[1], of.gradient * of.gradient, beta2_);
-    const hlo::Tensor root = hlo::sqrt(square) * hlo::rsqrt(hlo::bias_of_mean(of.step, beta2_));
-    const hlo::Tensor unbiased = mean / hlo::bias_of_mean(of.step, beta1_);
-    hlo::Tensor direction = unbiased / (root + static_cast<double>(epsilon_));
+    const Program moments = program(of, of.gradient);
+    hlo::Tensor direction = moments.mean / moments.bias1 / moments.under;
     if (of.weight_decay != 0.0F)
       direction = direction + of.weight * static_cast<double>(of.weight_decay);
-    const hlo::Tensor lr = of.has_own_rate ? of.lr * own_rate(of.weight, direction) : of.lr;
-    return hlo::RuleResults{.weight = of.weight - lr * direction, .states = {mean, square}};
+    const hlo::Tensor lr =
+        of.has_own_rate ? of.lr * hlo::ratio_or_one(hlo::norm(of.weight), hlo::norm(direction))
+                        : of.lr;
+    return hlo::RuleResults{.weight = of.weight - lr * direction,
+                            .states = {moments.mean, moments.square}};
   }
 
  private:
-  /// rate_factor().
-  static hlo::Tensor own_rate(const hlo::Tensor& weight, const hlo::Tensor& direction) {
-    const hlo::Tensor weights = hlo::norm(weight);
-    const hlo::Tensor under = hlo::norm(direction);
-    const hlo::Tensor has_ratio = hlo::both(hlo::compare(weights, hlo::Order::kGreater, 0.0),
-                                            hlo::compare(under, hlo::Order::kGreater, 0.0));
-    return hlo::select(has_ratio, weights / under, 1.0);
-  }
-
   LambStep lamb_step(const RuleStep& step) const {
-    const auto bias_of = [t = static_cast<double>(step.step)](float keep) {
-      return 1.0 - std::pow(static_cast<double>(keep), t);
-    };
     return {.beta1 = beta1_,
             .beta2 = beta2_,
             .epsilon = epsilon_,
             .scale = step.gradient_scale,
             .decay = step.weight_decay,
-            .inverse_bias1 = static_cast<float>(1.0 / bias_of(beta1_)),
-            .inverse_root_bias2 = static_cast<float>(1.0 / std::sqrt(bias_of(beta2_)))};
+            .inverse_bias1 = static_cast<float>(1.0 / bias1(step.step)),
+            .inverse_root_bias2 = inverse_root_bias2(step.step)};
   }
-
-  float beta1_;
-  float beta2_;
-  float epsilon_;
 };
 
 }  // namespace
@@ -121,16 +94,9 @@ class LambRule final : public UpdateRule {
 const ComponentName Lamb::kName = {"lamb", "LAMB",
                                    "AdamW with a rate for each layer, by its norms"};
 
-void Lamb::fields(FieldList& field) {
-  field("lr", lr, {.min = 0, .open_min = true}, "Learning rate [0.01]");
-  field.by_name();
-  field("betas", betas, {.min = 0, .max = 1, .open_max = true},
-        "Decay of the mean of gradients, and of their squares");
-  field("eps", eps, {.min = 0, .open_min = true}, "Added outside the root");
-  list_decay_and_groups(field, weight_decay, groups);
-}
+void Lamb::fields(FieldList& field) { detail::list_moments(*this, field, "Learning rate [0.01]"); }
 
-void Lamb::check() const { require(betas.size() == 2, "betas are two, such as [0.9, 0.999]"); }
+void Lamb::check() const { detail::check_betas(betas); }
 
 std::unique_ptr<UpdateRule> Lamb::make() const { return std::make_unique<LambRule>(*this); }
 

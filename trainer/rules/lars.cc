@@ -64,10 +64,7 @@ class LarsRule final : public UpdateRule {
     const hlo::Tensor weights = hlo::norm(of.weight);
     const hlo::Tensor under =
         hlo::norm(of.gradient) + weights * static_cast<double>(of.weight_decay);
-    const hlo::Tensor has_ratio = hlo::both(hlo::compare(weights, hlo::Order::kGreater, 0.0),
-                                            hlo::compare(under, hlo::Order::kGreater, 0.0));
-    const hlo::Tensor ratio = static_cast<double>(trust_) * weights / under;
-    return hlo::select(has_ratio, ratio, 1.0);
+    return hlo::ratio_or_one(weights, under, static_cast<double>(trust_));
   }
 
   float momentum_;

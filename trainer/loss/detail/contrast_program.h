@@ -4,18 +4,10 @@
 // Threads: as hlo/builder.h's.
 #pragma once
 
-#include <cstdint>
-
 #include "trainer/hlo/loss_program.h"
 #include "trainer/loss/detail/embeddings.h"
 
 namespace millrace::trainer::detail {
-
-struct Contrast {
-  std::int64_t parts = 1;  ///< 1: each slot with the others; 2: one part of each with the other's
-  float temperature = 1.0F;
-  Lengths lengths = Lengths::kOne;
-};
 
 /// Of predictions (N, parts * F).
 hlo::LossResults contrast_program(const hlo::LossArguments& of, const Contrast& contrast);

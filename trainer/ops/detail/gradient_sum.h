@@ -18,6 +18,9 @@ class GradientSum {
   const Tensor& tensor() const { return sum_; }
   /// Whether another op reads it later.
   bool shared() const { return shared_; }
+  /// The gradient of the op's input, of the same layout: in the sum's place if no other op reads it
+  /// later. The op leaves it rounded.
+  Tensor in_place(Lowering& lowering, nn::Value input) const;
   /// Adds the sum, if there is anything to add or to mask.
   void add_to(Works& works) const;
 

@@ -29,6 +29,7 @@ struct RoundedFloat {
 
 /// Of a plan's activations.
 Storage storage_of(const Context& context);
+constexpr std::size_t value_bytes(Storage storage) { return storage == Storage::kBFloat16 ? 2 : 4; }
 /// Values including the padding of blocked channels.
 std::size_t padded_values(const dnnl::memory& memory);
 

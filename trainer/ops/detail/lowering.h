@@ -59,10 +59,14 @@ class Lowering {
   /// The caller's own array.
   dnnl::memory given_input(nn::Value value) const { return inputs_[value.node].memory; }
   void set_value(std::size_t node, Tensor tensor);
+  /// A new array for a node's value, in the plan's layout, which its op leaves rounded.
+  Tensor rounded_result(std::size_t node);
 
   /// Whether anything before or at the value has parameters.
   bool wants_gradient(nn::Value value) const { return wants_gradient_[value.node]; }
   void add_gradient(nn::Value value, Tensor tensor, bool shared = false);
+  /// A new array for a part of the value's gradient, likewise.
+  Tensor rounded_gradient(nn::Value value);
   std::vector<Gradient> take_gradients(std::size_t node);
   /// Its reader rounds what it loads.
   void leave_unrounded(const Gradient& part) { backward_results_[part.result].to_round = false; }

@@ -48,6 +48,10 @@ class WeightedOp : public Op {
   template <typename Primitive>
   void call_back_data(Lowering& lowering, const typename Primitive::primitive_desc& descriptor,
                       const Tensor& dy, const Tensor& dx);
+  /// The gradient of the input, if anything before it has parameters, in its own layout:
+  /// `describe(dx)` is the primitive's descriptor.
+  template <typename Primitive, typename Describe>
+  void lower_data(Lowering& lowering, const Describe& describe);
 
   GradientSum dy_;
 
@@ -115,6 +119,15 @@ void WeightedOp::call_back_data(Lowering& lowering,
                     {DNNL_ARG_DIFF_SRC, dx.memory},
                     {DNNL_ARG_SCRATCHPAD, lowering.scratchpad(descriptor.scratchpad_desc())}}),
               "dx", dy.desc(), dx.desc()));
+}
+
+template <typename Primitive, typename Describe>
+void WeightedOp::lower_data(Lowering& lowering, const Describe& describe) {
+  const nn::Value input = node_.inputs[0];
+  if (!lowering.wants_gradient(input)) return;
+  const Tensor dx = lowering.make(lowering.gradient_desc(input));
+  call_back_data<Primitive>(lowering, describe(dx.desc()), dy_.tensor(), dx);
+  lowering.add_gradient(input, dx);
 }
 
 }  // namespace millrace::trainer::ops
