@@ -16,6 +16,7 @@
 #include "io/base/json.h"
 #include "io/base/suggest.h"
 #include "io/base/text.h"
+#include "io/opener.h"
 #include "tools/help.h"
 #include "tools/option_names.h"
 #include "tools/option_settings.h"
@@ -66,7 +67,7 @@ std::string settle_path(std::string& path) {
     return {};
   }
   const auto names = recipe_names();
-  return fmt::format("no file {}, nor a recipe of that name{}", printable(path),
+  return fmt::format("no file {}, nor a recipe of that name{}", printable(io::printable_url(path)),
                      did_you_mean(path, names));
 }
 

@@ -12,6 +12,7 @@
 #include "io/base/machine.h"
 #include "tools/commands.h"
 #include "tools/create/recoded_source.h"
+#include "tools/create/shard_set.h"
 #include "tools/create/source_options.h"
 #include "tools/create/write_set.h"
 #include "tools/metrics_watch.h"
@@ -106,7 +107,7 @@ class CreateCommand final : public Command {
       if (pictures_.wanted())
         options.closing = [this] { return pictures_.summary(processes_->cluster()); };
       options.on_shard = [&](const wds::ShardSummary& shard) {
-        report(shard, context);
+        print_written(shard, context);
         if (watch_) watch_->metrics().add_shard(shard.bytes);
       };
       options.on_sample = [&](std::uint64_t done, std::uint64_t all) {
@@ -140,14 +141,6 @@ class CreateCommand final : public Command {
             .threads = threads_,
             .source_options = source_.text(),
             .pictures = pictures_.stored()};
-  }
-
-  static void report(const wds::ShardSummary& shard, CommandContext& context) {
-    if (!context.json) return;
-    const nlohmann::ordered_json line = {
-        {"url", shard.url}, {"samples", shard.samples}, {"bytes", shard.bytes}};
-    context.out.line(json_text(line));
-    context.out.flush();
   }
 
   std::optional<RunProcesses> processes_;  ///< until an error has been printed

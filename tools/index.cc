@@ -274,13 +274,15 @@ class IndexCommand final : public Command {
     const bool exists = output_exists(*opener, path);
     if (exists && !force_) {
       if (lists_all(wds::read_manifest(*opener, path), manifest)) return;
-      throw Error(ErrorCode::kInvalidArgument, path + " exists and differs: --force replaces it");
+      throw Error(ErrorCode::kInvalidArgument,
+                  io::printable_url(path) + " exists and differs: --force replaces it");
     }
     make_parent_folders(path);
     const wds::Manifest before = exists ? earlier(path, *opener) : wds::Manifest();
     const wds::Manifest whole = with_others(before, manifest, asked, *opener);
     wds::write_manifest(whole, path, replace(), opener.get());
-    context.log.info(fmt::format("{} in {}", counted(whole.shards.size(), "shard"), path));
+    context.log.info(
+        fmt::format("{} in {}", counted(whole.shards.size(), "shard"), io::printable_url(path)));
   }
 
   /// What stands there, if it is a manifest.
@@ -296,14 +298,17 @@ class IndexCommand final : public Command {
   static void print(const Indexed& indexed, CommandContext& context) {
     const wds::ManifestShard& entry = *indexed.entry;
     if (!context.json) {
-      context.out.line(fmt::format("{}: {}{}", shown_name(indexed.place),
+      context.out.line(fmt::format("{}: {}{}", shown_name(io::printable_url(indexed.place)),
                                    counted(*entry.samples, "sample"),
                                    indexed.kept ? ", kept" : ""));
       return;
     }
-    const nlohmann::ordered_json line = {{"url", indexed.url},     {"samples", *entry.samples},
-                                         {"bytes", *entry.bytes},  {"sha256", entry.sha256},
-                                         {"index", indexed.place}, {"kept", indexed.kept}};
+    const nlohmann::ordered_json line = {{"url", indexed.url},
+                                         {"samples", *entry.samples},
+                                         {"bytes", *entry.bytes},
+                                         {"sha256", entry.sha256},
+                                         {"index", io::printable_url(indexed.place)},
+                                         {"kept", indexed.kept}};
     context.out.line(json_text(line));
     context.out.flush();
   }

@@ -158,7 +158,7 @@ class ReshardCommand final : public Command {
       options_.writer.pictures = pictures_.stored();
     }
     options_.writer.on_shard = [&](const auto& shard) {
-      if (processes_->is_alone()) report(shard, context);
+      if (processes_->is_alone()) print_written(shard, context);
       if (watch_) watch_->metrics().add_shard(shard.bytes);
     };
     const auto names = read_label_map(*opener, options_.shards);
@@ -169,7 +169,7 @@ class ReshardCommand final : public Command {
     if (!processes_->is_alone()) {
       result.shards = all_summaries(processes_->cluster(), result.shards);
       if (!processes_->is_first()) return;
-      for (const wds::ShardSummary& shard : result.shards) report(shard, context);
+      for (const wds::ShardSummary& shard : result.shards) print_written(shard, context);
       if (!result.shards.empty())
         write_set_manifest(*opener, result.shards, manifest_path(options_.writer.pattern),
                            pictures_.stored());
@@ -261,14 +261,6 @@ class ReshardCommand final : public Command {
         throw Error(ErrorCode::kInvalidArgument,
                     path.value_or(url) + " would be read and replaced: write to another pattern");
     }
-  }
-
-  static void report(const wds::ShardSummary& shard, CommandContext& context) {
-    if (!context.json) return;
-    const nlohmann::ordered_json line = {
-        {"url", io::printable_url(shard.url)}, {"samples", shard.samples}, {"bytes", shard.bytes}};
-    context.out.line(json_text(line));
-    context.out.flush();
   }
 
   /// A manifest of no shards would be the next command's riddle.

@@ -91,7 +91,7 @@ CLI::Validator existing(bool folder) {
         std::error_code ignored;
         const fs::file_status status = fs::status(path, ignored);
         if (!fs::exists(status))
-          return fmt::format("{}: no such {}{}", in_quotes(path), kind,
+          return fmt::format("{}: no such {}{}", in_quotes(io::printable_url(path)), kind,
                              io::is_network_url(path) ? " on this machine's disk" : "");
         if (fs::is_directory(status) == folder) return {};
         return fmt::format("{} is a {}", in_quotes(path), folder ? "file, not a folder" : "folder");

@@ -115,6 +115,48 @@ TEST(Secrets, OfUrlsAreNeitherPrintedNorWritten) {
     EXPECT_EQ(count_of(written, secret), 0U);
 }
 
+TEST(Secrets, OfWhatIsWrittenAndOfCheckpointsAreNotPrinted) {
+  if (const auto reason = Nginx::missing()) GTEST_SKIP() << *reason;
+  const TempDir served;
+  const TempDir dir;
+  const Nginx nginx(served.path(), {.location_lines = "dav_methods PUT DELETE; "
+                                                      "client_max_body_size 100m;"});
+  const auto secret = [&](const std::string& name) {
+    std::string url = nginx.url(name);
+    return url.insert(url.find("://") + 3, "ann:PASSWORD@") + "?sig=SIGNATURE";
+  };
+  const std::string shard = secret("a-000000.tar");
+  const std::vector<std::string> train = {"train",     shard,      "--model",    "lenet",
+                                          "--classes", "10",       "--channels", "3",
+                                          "--run-dir", dir / "run"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::vector<std::string> create = {
+      "create", secret("a-%06d.tar"), "--synthetic", "classes", "--count", "8", "--json"};
+  const std::vector<std::vector<std::string>> commands = {
+      create,
+      create,  // is refused: it exists
+      {"reshard", shard, secret("b-%06d.tar"), "--json"},
+      {"index", shard, "--manifest", secret("c.json"), "--out", dir / "indexes", "--json"},
+      {"index", secret("b-000000.tar"), "--manifest", secret("c.json"), "--out", dir / "indexes"},
+      {"eval", shard, "--checkpoint", secret("none")},
+      {"predict", shard, "--checkpoint", secret("none")},
+      {"predict", shard, "--checkpoint", secret("a-000000.tar")},
+      with(train, {"--resume", secret("none")}),
+      with(train, {"--init", secret("none")}),
+      with(train, {"--init", secret("a-000000.tar.index.json.safetensors")}),
+      with(train, {"--config", secret("none")}),
+      {"create", dir / "x-%06d.tar", "--from-list", secret("list.txt")}};
+  for (const auto& words : commands) {
+    const ProcessResult result = millrace(words);
+    EXPECT_THAT(result.out + result.err, HasSubstr("127.0.0.1")) << words[0];
+    for (const std::string hidden : {"PASSWORD", "SIGNATURE"})
+      EXPECT_THAT(result.out + result.err, Not(HasSubstr(hidden))) << words[0];
+  }
+}
+
 TEST(Waits, EndAtASignal) {
   for (const auto& script : {never_answer, always_busy}) {
     const ScriptedHttpServer server(script);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "io/base/text.h"
 #include "io/local_path.h"
 #include "io/opener.h"
+#include "tools/command.h"
 #include "tools/create/local_file.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
@@ -205,7 +207,7 @@ void refuse_existing_shards(const io::Opener& opener, const std::string& pattern
   if (!found.empty())
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} exists ({} of this pattern in all): --force replaces them",
-                            found.front(), counted(found.size(), "shard")));
+                            io::printable_url(found.front()), counted(found.size(), "shard")));
 }
 
 void delete_shards(const io::Opener& opener, const std::string& pattern) {
@@ -235,6 +237,14 @@ std::vector<wds::ShardSummary> take_over_shards(const io::Opener& opener,
     if (number >= whole.size()) remove_file(opener, index);
   delete_temporaries(opener, pattern);
   return whole;
+}
+
+void print_written(const wds::ShardSummary& shard, CommandContext& context) {
+  if (!context.json) return;
+  const nlohmann::ordered_json line = {
+      {"url", io::printable_url(shard.url)}, {"samples", shard.samples}, {"bytes", shard.bytes}};
+  context.out.line(json_text(line));
+  context.out.flush();
 }
 
 }  // namespace millrace::tools

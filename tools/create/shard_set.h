@@ -13,6 +13,8 @@
 
 namespace millrace::tools {
 
+struct CommandContext;
+
 inline constexpr std::string_view kFoldMark = "{fold}";
 
 /// `pattern` with each {fold} replaced by `fold`.
@@ -46,5 +48,8 @@ void delete_shards(const io::Opener& opener, const std::string& pattern);
 /// Throws: Io.
 std::vector<wds::ShardSummary> take_over_shards(const io::Opener& opener,
                                                 const std::string& pattern, bool indexed);
+
+/// With --json prints a shard that was written.
+void print_written(const wds::ShardSummary& shard, CommandContext& context);
 
 }  // namespace millrace::tools

@@ -231,14 +231,14 @@ ModelChoice ModelChoice::from_checkpoint(const std::string& path, const io::Open
   try {
     return from_json(trainer::read_checkpoint_state(path, opener).options);
   } catch (Error& error) {
-    error.annotate({.url = path});
+    error.annotate({.url = io::printable_url(path)});
     throw;
   }
 }
 
 void check_checkpoint(const std::string& path) {
   require(io::is_network_url(path) || std::filesystem::is_directory(path),
-          "no checkpoint at " + path);
+          "no checkpoint at " + io::printable_url(path));
 }
 
 }  // namespace millrace::tools

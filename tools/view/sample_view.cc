@@ -87,7 +87,7 @@ std::vector<decode::PairedImage> SampleView::files_of(const wds::Sample& sample)
     const wds::Field* field = sample.find_any(suffixes);
     if (field == nullptr) throw Error(ErrorCode::kNotFound, "the sample has no " + suffixes);
     files.push_back({.encoded = field->data,
-                     .where = {.url = *sample.url,
+                     .where = {.url = io::printable_url(*sample.url),
                                .key = sample.key,
                                .member = sample.key + "." + field->suffix,
                                .offset = field->offset}});

@@ -20,10 +20,10 @@ Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
   try {
     Safetensors file = read_weights(path, *opener);
     for (const std::string& line : check_weights(file, like).warnings)
-      options.log.warn(path + ": " + line);
+      options.log.warn(io::printable_url(path) + ": " + line);
     return file;
   } catch (Error& error) {
-    error.annotate({.url = path});
+    error.annotate({.url = io::printable_url(path)});
     throw;
   }
 }
