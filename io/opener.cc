@@ -131,7 +131,11 @@ std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
   if (url == "-") return detail::open_stdin(options, state_->patience);
   const std::string scheme = detail::url_scheme(url);
   if (scheme.empty()) return detail::open_file(url, options, state_->patience);
-  return state_->store_of(scheme, url).open(url, options);
+  auto source = state_->store_of(scheme, url).open(url, options);
+  if (source == nullptr)
+    throw Error(ErrorCode::kInvalidArgument, "the store opens nothing",
+                {.url = printable_url(url)});
+  return source;
 }
 
 bool Opener::can_list(const std::string&) const { return false; }

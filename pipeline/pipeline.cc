@@ -16,6 +16,7 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
+#include "io/base/text.h"
 #include "io/base/thread_annotations.h"
 #include "pipeline/data_identity.h"
 #include "pipeline/detail/batch_buffers.h"
@@ -187,8 +188,11 @@ void check_rounds(const Position& position, const PipelineOptions& options, cons
     if (!options.batch.fill)
       refuse("its batches took samples of those behind them, which only `fill` continues");
     if (fill.devices != devices || fill.batch_size != options.batch.size)
-      refuse(fmt::format("its batches were filled in rounds of {} of size {}; {} of size {} given",
-                         fill.devices, fill.batch_size, devices, options.batch.size));
+      refuse(
+          fmt::format("its batches took samples of those behind them on {} with batches of {}; {} "
+                      "with batches of {} given",
+                      counted(static_cast<std::uint64_t>(fill.devices), "device"), fill.batch_size,
+                      devices, options.batch.size));
   }
   if (is_over(position, options)) return;
   if (position.slots % options.batch.size != 0)

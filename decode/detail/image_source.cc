@@ -56,7 +56,8 @@ PixelView ImageSource::read_stored(const Box& box, int scale, int channels,
       data_, header_,
       {.box = box, .scale = scale, .channels = channels, .tolerate_truncated = tolerate_truncated_},
       scratch);
-  MILLRACE_CHECK(covers(view.box, box), "a codec gives the pixels that it is asked for");
+  MILLRACE_CHECK(view.data != nullptr && covers(view.box, box),
+                 "a codec gives the pixels that it is asked for");
   return view;
 }
 

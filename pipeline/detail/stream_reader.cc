@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "io/base/error.h"
+
 namespace millrace::pipeline::detail {
 namespace {
 
@@ -91,7 +93,9 @@ std::unique_ptr<SampleSource::Stream> StreamReader::open_stream(std::uint32_t ep
   request.start = start;
   request.restored = start != nullptr ? &restore_.samples : nullptr;
   request.ledger = ledgers_.of(epoch);
-  return source_.open(request);
+  auto stream = source_.open(request);
+  require(stream != nullptr, "the source of samples opens nothing");
+  return stream;
 }
 
 // A fault there is one of the next epoch, and comes at its place.

@@ -215,7 +215,8 @@ TEST(Fill, APositionIsRefusedWithoutItOrByOtherBatches) {
     return "accepted";
   };
   EXPECT_THAT(refusal({.size = 8}), HasSubstr("which only `fill` continues"));
-  EXPECT_THAT(refusal({.size = 4, .fill = true}), HasSubstr("in rounds of 1 of size 8"));
+  EXPECT_THAT(refusal({.size = 4, .fill = true}),
+              HasSubstr("on 1 device with batches of 8; 1 with batches of 4 given"));
   EXPECT_EQ(refusal({.size = 8, .fill = true}), "accepted");
 }
 
