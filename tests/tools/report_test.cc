@@ -213,10 +213,49 @@ TEST_F(Report, SaysWhatLimitedTheWholeRun) {
   ASSERT_EQ(report({run}).status, 0);
   EXPECT_THAT(
       text_of(parse_page(dir_ / "page.html")),
-      AllOf(HasSubstr("(2 of 3 epochs) was input-bound by decode. Of 5 min 00 s of training, "
-                      "1 min 00 s (20.0 %) were spent waiting for batches, most in epoch 1: "
-                      "50.0 %."),
+      AllOf(HasSubstr("2 of 3 epochs (66.7 % of the time of training) were input-bound by decode. "
+                      "Of 5 min 00 s of training, 1 min 00 s (20.0 %) were spent waiting for "
+                      "batches, most in epoch 1: 50.0 %."),
             HasSubstr("--threads")));
+}
+
+// A run that has waited too long in some of its epochs is not told that its input is fast enough.
+TEST_F(Report, DoesNotPraiseAnInputThatTheRunHasWaitedFor) {
+  const auto epoch = [](int number, double seconds, double wait, const std::string& verdict) {
+    return nlohmann::json{{"event", "epoch"},         {"epoch", number},    {"global_step", number},
+                          {"train_seconds", seconds}, {"wait_share", wait}, {"verdict", verdict}}
+               .dump() +
+           "\n";
+  };
+  const std::string first = epoch(1, 90, 0.08, "input-bound by decode (waits 8.0 %)");
+  ASSERT_EQ(report({folder_of("slow", first + epoch(2, 110, 0.04, "compute-bound (waits 4.0 %)"))})
+                .status,
+            0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")),
+              AllOf(HasSubstr("1 of 2 epochs (55.0 % of the time of training) was compute-bound."),
+                    HasSubstr("(5.8 %) were spent waiting"),
+                    HasSubstr("1 epoch was input-bound by decode. Give decoding more cores"),
+                    Not(HasSubstr("fast enough")), Not(HasSubstr("Most of"))));
+  ASSERT_EQ(report({folder_of("fast", first + epoch(2, 900, 0.01, "compute-bound (waits 1.0 %)"))})
+                .status,
+            0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")), HasSubstr("The input is fast enough"));
+}
+
+// As long as a run has not ended, its metrics say which epoch is the best one, and only one is.
+TEST_F(Report, TellsTheBestEpochOfARunThatHasNotEnded) {
+  const auto epoch = [](int number, double top1, bool is_best) {
+    return nlohmann::json{{"event", "epoch"}, {"epoch", number},    {"global_step", number},
+                          {"val_top1", top1}, {"is_best", is_best}, {"val_loss", 1.0}}
+               .dump() +
+           "\n";
+  };
+  const std::string metrics = epoch(1, 0.25, true) + epoch(2, 0.5, true) + epoch(3, 0.375, false);
+  ASSERT_EQ(report({folder_of("run", metrics)}).status, 0);
+  const auto page = parse_page(dir_ / "page.html");
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("best val_top1"), HasSubstr("epoch 2, so far")));
+  EXPECT_EQ(count_of(page["rows"].dump(), "(best)"), 1U);
+  EXPECT_THAT(page["rows"].dump(), HasSubstr("[\"epoch 2 (best)\","));
 }
 
 // What options leave out of the index is not missing.

@@ -50,10 +50,10 @@ std::string run_failure(const RunRecord& run) {
 
 std::string tiles(const RunRecord& run) {
   std::string all = "<dl class=\"tiles\">";
-  const std::string monitor = text_in(run.end, "monitor");
-  if (const auto best = number_in(run.end, "best"))
-    all += tile("best " + monitor, measure_format(monitor)(*best),
-                fmt::format("epoch {:.0f}", number_in(run.end, "best_epoch").value_or(0)));
+  const std::string monitor = monitor_of(run);
+  if (const auto best = best_epoch_of(run))
+    all += tile("best " + monitor, measure_format(monitor)(best->first),
+                fmt::format("epoch {:.0f}{}", best->second, run.end.is_null() ? ", so far" : ""));
   if (const auto loss = run.last("val_loss")) {
     const auto least = best_of(run, "val_loss");
     all += tile(

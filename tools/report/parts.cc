@@ -69,6 +69,26 @@ std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std
   return best;
 }
 
+std::string monitor_of(const RunRecord& run) {
+  std::string monitor = text_in(run.end, "monitor");
+  if (monitor.empty()) monitor = text_in(member(run.config, "options"), "monitor");
+  if (!monitor.empty()) return monitor;
+  monitor =
+      trainer::default_monitor([&](const std::string& name) { return run.last(name).has_value(); });
+  return run.last(monitor) ? monitor : "";
+}
+
+std::optional<std::pair<double, double>> best_epoch_of(const RunRecord& run) {
+  const std::string monitor = monitor_of(run);
+  if (const auto best = number_in(run.end, "best"))
+    return std::pair(*best, number_in(run.end, "best_epoch").value_or(0));
+  for (auto epoch = run.epochs.rbegin(); epoch != run.epochs.rend(); ++epoch)
+    if (const auto value = number_in(epoch->values, monitor);
+        value && member(epoch->values, "is_best") == true)
+      return std::pair(*value, number_in(epoch->values, "epoch").value_or(0));
+  return best_of(run, monitor);
+}
+
 std::string run_state(const RunRecord& run) {
   if (!run.fault.is_null()) return "<span class=\"state bad\">failed</span>";
   if (run.end.is_null()) return "<span class=\"state\">not ended, or still running</span>";

@@ -29,6 +29,10 @@ std::string epoch_name(const RunEvent& epoch);
 std::string (*measure_format(const std::string& measure))(double);
 /// The best value that an epoch has of a measure, and that epoch; nullopt if none has one.
 std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std::string& measure);
+/// "val_top1", as the run says or would have decided; empty: no epoch is whole.
+std::string monitor_of(const RunRecord& run);
+/// The best value of that, and its epoch, as the run says; of one that has not ended, so far.
+std::optional<std::pair<double, double>> best_epoch_of(const RunRecord& run);
 /// "failed", "all epochs done", "stopped by max-time", as HTML.
 std::string run_state(const RunRecord& run);
 /// "12.3 s", "12.3 s in 2 sessions".
