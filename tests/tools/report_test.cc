@@ -242,6 +242,21 @@ TEST_F(Report, DoesNotPraiseAnInputThatTheRunHasWaitedFor) {
   EXPECT_THAT(text_of(parse_page(dir_ / "page.html")), HasSubstr("The input is fast enough"));
 }
 
+// A run that goes on over steps that are not finite says so wherever it tells how it went.
+TEST_F(Report, TellsOfStepsThatWereSkipped) {
+  const ProcessResult run = try_train("run", {"--epochs", "2", "--optimizer", "sgd(1e18)",
+                                              "--schedule", "constant", "--on-non-finite", "skip"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, AllOf(HasSubstr("Epoch 2: all of its steps (8) were skipped"),
+                             HasSubstr("lower the learning rate"), HasSubstr(", Skipped Steps=8")));
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  EXPECT_THAT(text_of(page),
+              AllOf(HasSubstr("of 16 steps were skipped: their loss or gradients were not finite"),
+                    HasSubstr("all epochs done, "), HasSubstr("have trained nothing"),
+                    Not(HasSubstr("the last batch was not full"))));
+  EXPECT_THAT(page["rows"].dump(), HasSubstr(R"("64 in 8 steps that were skipped")"));
+}
+
 // As long as a run has not ended, its metrics say which epoch is the best one, and only one is.
 TEST_F(Report, TellsTheBestEpochOfARunThatHasNotEnded) {
   const auto epoch = [](int number, double top1, bool is_best) {

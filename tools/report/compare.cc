@@ -131,7 +131,10 @@ std::string skipped_text(const RunRecord& run) {
   for (const RunEvent& epoch : run.epochs)
     skipped += number_in(epoch.values, "skipped").value_or(0) +
                number_in(epoch.values, "val_skipped").value_or(0);
-  return skipped > 0 ? fmt::format("{:.0f} skipped", skipped) : "none";
+  const double steps = skipped_steps(run).skipped;
+  const std::string text = skipped > 0 ? fmt::format("{:.0f} skipped", skipped) : "";
+  if (steps == 0) return text.empty() ? "none" : text;
+  return fmt::format("{}{}{:.0f} steps skipped", text, text.empty() ? "" : ", ", steps);
 }
 
 std::vector<RunColumn> run_columns(const std::string& monitor) {

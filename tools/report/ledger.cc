@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "io/base/text.h"
 #include "tools/report/html.h"
 #include "tools/report/parts.h"
 
@@ -44,15 +45,22 @@ struct Pass {
   double used = 0;
   double skipped = 0;
   double filtered = 0;
+  double in_skipped_steps = 0;
+  double skipped_steps = 0;
 
   double sum() const { return used + skipped; }
+  double not_used(const SetCounts& set) const {
+    return set.wanted().value_or(sum() + in_skipped_steps) - sum() - in_skipped_steps;
+  }
   bool is_whole(const SetCounts& set) const { return set.wanted() && sum() == *set.wanted(); }
 };
 
 Pass training_pass(const RecordJson& epoch) {
   return {.used = number_in(epoch, "train_samples").value_or(0),
           .skipped = number_in(epoch, "skipped").value_or(0),
-          .filtered = number_in(member(epoch, "input"), "filtered").value_or(0)};
+          .filtered = number_in(member(epoch, "input"), "filtered").value_or(0),
+          .in_skipped_steps = skipped_steps(epoch).samples,
+          .skipped_steps = skipped_steps(epoch).skipped};
 }
 
 Pass evaluation_pass(const RecordJson& epoch) {
@@ -79,8 +87,14 @@ std::string balance(const Pass& pass, const SetCounts& set) {
   const auto wanted = set.wanted();
   if (!wanted) return "no index";
   if (pass.is_whole(set)) return "<span class=\"good\">✓ all of them</span>";
-  return pass.sum() < *wanted ? ledger_number(*wanted - pass.sum()) + " not used"
-                              : fmt::format("{:+.0f}", pass.sum() - *wanted);
+  std::string text;
+  if (pass.skipped_steps > 0)
+    text = fmt::format("{:.0f} in {} that were skipped", pass.in_skipped_steps,
+                       counted(static_cast<std::uint64_t>(pass.skipped_steps), "step"));
+  const double left = pass.not_used(set);
+  if (left == 0) return text;
+  return text + (text.empty() ? "" : ", ") +
+         (left > 0 ? ledger_number(left) + " not used" : fmt::format("{:+.0f}", -left));
 }
 
 std::string train_table(const RunRecord& run, const SetCounts& set) {
@@ -141,8 +155,17 @@ std::string balance_text(const RunRecord& run, const SetCounts& set) {
     return "Each epoch trained on as many samples as its options take of the index, but for those "
            "that a fault has cost: trained on + skipped + filtered = index, less what the options "
            "leave out, or with what they take again.";
-  return "What an epoch takes and does not use is left where the epoch was cut, by an option or a "
-         "stop, or the last batch was not full and dropped.";
+  const bool has_skipped_steps = !each([](const Pass& pass) { return pass.skipped_steps == 0; });
+  std::string text;
+  if (has_skipped_steps)
+    text =
+        "Samples of steps that were skipped have trained nothing: loss or gradients were not "
+        "finite. ";
+  if (!each([&](const Pass& pass) { return pass.not_used(set) == 0; }))
+    text +=
+        "What an epoch takes and does not use is left where the epoch was cut, by an option or "
+        "a stop, or the last batch was not full and dropped.";
+  return text;
 }
 
 LedgerRow skip_row(const RunEvent& epoch, const RecordJson& skip) {

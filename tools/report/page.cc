@@ -70,6 +70,18 @@ std::string tiles(const RunRecord& run) {
   return all + "</dl>\n";
 }
 
+/// Of a run that has gone on where it would have failed.
+std::string skipped_steps_text(const RunRecord& run) {
+  const SkippedSteps all = skipped_steps(run);
+  if (all.skipped == 0) return {};
+  return fmt::format(
+      "<div class=\"verdict\"><p><b>{:.0f} of {:.0f} steps were skipped: their loss or gradients "
+      "were not finite.</b></p><p>The samples of these steps ({}) have trained nothing. Lower the "
+      "learning rate, clip the gradients, or check the data; without --on-non-finite skip such a "
+      "step ends the run.</p></div>\n",
+      all.skipped, all.steps, html::number(all.samples));
+}
+
 std::string verdict(const RunRecord& run) {
   const Advice advice = advice_of(run);
   if (advice.verdict.empty()) return {};
@@ -93,7 +105,7 @@ std::string said_of(const RunRecord& run) {
 std::string head_of(const RunRecord& run) {
   return fmt::format("<h1>{}{}</h1>\n<p class=\"soft\">{}</p>\n{}{}", escaped(run.name),
                      run_state(run), escaped(said_of(run)), tiles(run),
-                     run_failure(run) + verdict(run));
+                     run_failure(run) + skipped_steps_text(run) + verdict(run));
 }
 
 std::string head(const std::vector<RunRecord>& runs, const std::string& navigation) {

@@ -89,11 +89,34 @@ std::optional<std::pair<double, double>> best_epoch_of(const RunRecord& run) {
   return best_of(run, monitor);
 }
 
+// The first step of a session's epoch is none of "steps", which are those that it is timed by.
+SkippedSteps skipped_steps(const RecordJson& epoch) {
+  return {.skipped = number_in(epoch, "skipped_steps").value_or(0),
+          .samples = number_in(epoch, "skipped_step_samples").value_or(0),
+          .steps = number_in(epoch, "steps").value_or(0) + 1};
+}
+
+SkippedSteps skipped_steps(const RunRecord& run) {
+  SkippedSteps all;
+  for (const RunEvent& epoch : run.epochs) {
+    const SkippedSteps own = skipped_steps(epoch.values);
+    all.skipped += own.skipped;
+    all.samples += own.samples;
+    all.steps += own.steps;
+  }
+  return all;
+}
+
 std::string run_state(const RunRecord& run) {
   if (!run.fault.is_null()) return "<span class=\"state bad\">failed</span>";
   if (run.end.is_null()) return "<span class=\"state\">not ended, or still running</span>";
   const std::string by = text_in(run.end, "stopped_by");
-  if (by.empty()) return "<span class=\"state good\">all epochs done</span>";
+  const SkippedSteps steps = skipped_steps(run);
+  if (by.empty() && steps.skipped == 0) return "<span class=\"state good\">all epochs done</span>";
+  if (by.empty())
+    return fmt::format(
+        "<span class=\"state{}\">all epochs done, {:.0f} of {:.0f} steps skipped</span>",
+        2 * steps.skipped > steps.steps ? " bad" : "", steps.skipped, steps.steps);
   return fmt::format("<span class=\"state\">stopped by {}</span>", html::escaped(by));
 }
 

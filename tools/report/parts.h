@@ -35,6 +35,14 @@ std::string monitor_of(const RunRecord& run);
 std::optional<std::pair<double, double>> best_epoch_of(const RunRecord& run);
 /// "failed", "all epochs done", "stopped by max-time", as HTML.
 std::string run_state(const RunRecord& run);
+/// Steps that were skipped since their loss or gradients were not finite, of how many.
+struct SkippedSteps {
+  double skipped = 0;
+  double samples = 0;  ///< in these
+  double steps = 0;    ///< that the skipped ones are of
+};
+SkippedSteps skipped_steps(const RecordJson& epoch);
+SkippedSteps skipped_steps(const RunRecord& run);
 /// "12.3 s", "12.3 s in 2 sessions".
 std::string run_time_text(const RunRecord& run);
 /// "2 processes × 4", of a run.json or one of its sessions; "–": it does not say.
