@@ -92,6 +92,27 @@ TEST_F(Report, TellsTheModelAndEachSession) {
   EXPECT_THAT(page["rows"].dump(), HasSubstr("most memory"));
 }
 
+// Each epoch is held against the set that its own session had.
+TEST_F(Report, JudgesEachSessionByItsOwnSet) {
+  ASSERT_EQ(millrace({"index", shards_}).status, 0);
+  train("run", {"--epochs", "2"});
+  const std::string first = dir_ / "set-000000.tar";
+  const ProcessResult resumed = millrace(
+      {"train", first, "--val", first, "--model", "lenet", "--batch-size", "8", "--run-dir",
+       dir_ / "run", "--epochs", "3", "--resume", "auto", "--allow-changed-data"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  const std::string rows = page["rows"].dump();
+  EXPECT_THAT(rows, AllOf(HasSubstr(R"(["epoch 2","64","0","none","0","0","64","✓ all of them")"),
+                          HasSubstr(R"(["epoch 3","32","0","none","0","0","32","✓ all of them")"),
+                          HasSubstr(R"(["epoch 2","64","0","64","✓ all of them"])"),
+                          HasSubstr(R"(["epoch 3","32","0","32","✓ all of them"])")));
+  EXPECT_THAT(text_of(page),
+              AllOf(HasSubstr("From epoch 3 on the run trained on another set: 32 samples by its "
+                              "index, 64 before."),
+                    HasSubstr("From epoch 3 on the run was evaluated on another set: 32 samples")));
+}
+
 TEST_F(Report, TellsACommandWithoutItsSecrets) {
   const std::string spec = "pipe:cat " + shards_ + " # https://me:word@host/x?key=hidden";
   const ProcessResult result =

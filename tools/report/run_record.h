@@ -27,7 +27,8 @@ std::optional<double> number_in(const RecordJson& json, const std::string& name)
 std::string text_in(const RecordJson& json, const std::string& name);
 
 /// The sessions of a run.json, in their order: a list of objects with "started", "command", "host",
-/// "processes", "devices", "peak_bytes", as far as they are known.
+/// "processes", "devices", "peak_bytes", "first_epoch", and "data" with the counts and a digest of
+/// its sets, as far as they are known.
 RecordJson sessions_of(const RecordJson& start);
 
 /// An event of metrics.jsonl, with its place on the run's axis.
