@@ -193,6 +193,28 @@ TEST_F(Report, AddsUpTheSessionsOfARun) {
                     HasSubstr("still running")));
 }
 
+// A session that was killed left nothing of its last epoch: the time without it is the least.
+TEST_F(Report, SaysWhichTimeASessionThatWasKilledLacks) {
+  const std::string metrics =
+      R"({"event":"epoch","epoch":1,"global_step":4,"train_seconds":19,"seconds":20,"input":)"
+      R"({"stages":[{"stage":"read","samples":190}]}})"
+      "\n"
+      R"({"event":"epoch","epoch":2,"global_step":8,"from_step":3,"train_seconds":9,"seconds":10})"
+      "\n"
+      R"({"event":"end","seconds":11})"
+      "\n";
+  const std::string run = folder_of("run", metrics);
+  const auto text = [&](const std::string& sessions) {
+    write_file(run + "/run.json", R"({"sessions":[)" + sessions + "]}");
+    EXPECT_EQ(report({run}).status, 0);
+    return text_of(parse_page(dir_ / "page.html"));
+  };
+  EXPECT_THAT(text(R"({"started":"a"},{"started":"b"})"),
+              AllOf(HasSubstr("at least 30.0 s in 2 sessions"), HasSubstr("of its rest")));
+  EXPECT_THAT(text(R"({"started":"a"})"),
+              AllOf(Not(HasSubstr("at least")), Not(HasSubstr("of its rest"))));
+}
+
 TEST_F(Report, SaysWhyARunHasFailed) {
   const ProcessResult result = try_train("run", {"--optimizer", "sgd(1e9)"});
   ASSERT_EQ(result.status, 1) << result.err;

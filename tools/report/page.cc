@@ -169,7 +169,12 @@ std::string stage_table(const RunRecord& run) {
                       {"bytes/s", true},
                       {"threads", true}},
                      cells) +
-         "<p class=\"soft\">Per second of training, all processes together.</p>\n";
+         "<p class=\"soft\">Per second of training, all processes together." +
+         (run.sessions > 1 ? " Samples and seconds are those of the epochs that ended, of one that "
+                             "a session has continued those of its rest: an epoch that a session "
+                             "was stopped in has neither of before, but for what was read ahead."
+                           : "") +
+         "</p>\n";
 }
 
 std::string queue_text(const RunRecord& run) {

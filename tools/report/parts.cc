@@ -121,7 +121,7 @@ std::string run_state(const RunRecord& run) {
 }
 
 std::string run_time_text(const RunRecord& run) {
-  const std::string time = html::duration(run.seconds);
+  const std::string time = (run.took_longer ? "at least " : "") + html::duration(run.seconds);
   return run.sessions > 1 ? fmt::format("{} in {} sessions", time, run.sessions) : time;
 }
 

@@ -43,7 +43,7 @@ struct SkippedSteps {
 };
 SkippedSteps skipped_steps(const RecordJson& epoch);
 SkippedSteps skipped_steps(const RunRecord& run);
-/// "12.3 s", "12.3 s in 2 sessions".
+/// "12.3 s", "12.3 s in 2 sessions", "at least 12.3 s in 3 sessions".
 std::string run_time_text(const RunRecord& run);
 /// "2 processes × 4", of a run.json or one of its sessions; "–": it does not say.
 std::string devices_text(const RecordJson& start);

@@ -60,6 +60,8 @@ struct RunRecord {
   /// Of all sessions together: of one that was killed its epochs alone.
   double seconds = 0;
   int sessions = 1;  ///< how often it was begun or gone on with, as far as that can be told
+  /// Whether `seconds` lacks something: a session was killed, or ended before its first step.
+  bool took_longer = false;
   /// What of the folder could not be read.
   std::vector<std::string> notes = {};
 
