@@ -282,6 +282,15 @@ TEST(Usage, AClosedPipeEndsQuietly) {
   EXPECT_EQ(result.err, "");
 }
 
+TEST(Usage, HelpThatCannotBeWrittenIsAFault) {
+  for (const std::string words : {"--help", "train --help", "train --help optimizer", "version"}) {
+    const ProcessResult result =
+        run_process({"/bin/sh", "-c", MILLRACE_PROGRAM " " + words + " > /dev/full"});
+    EXPECT_EQ(result.status, 1) << words;
+    EXPECT_THAT(result.err, HasSubstr("No space left on device")) << words;
+  }
+}
+
 // ---- create ----
 
 struct BadCreate {
