@@ -137,6 +137,15 @@ TEST(Manual, HasAPageOfEachCommandThatMandocTakes) {
   EXPECT_EQ(lint.status, 0) << lint.out << lint.err;
 }
 
+TEST(Manual, HasNoLineThatGroffCannotFill) {
+  if (!fs::exists("/usr/bin/groff")) GTEST_SKIP() << "no groff";
+  for (const std::string page : {"plan", "train", "create"}) {
+    const ProcessResult set = run_process({"/usr/bin/groff", "-man", "-Tutf8", "-ww"},
+                                          {.input = millrace({"man", page}).out});
+    EXPECT_EQ(set.err, "") << page;
+  }
+}
+
 TEST(Manual, SaysWhatHelpSays) {
   if (!fs::exists("/usr/bin/mandoc")) GTEST_SKIP() << "no mandoc";
   const ProcessResult page = run_process({"/usr/bin/mandoc", "-T", "ascii", "-O", "width=200"},
