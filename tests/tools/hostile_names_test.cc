@@ -42,6 +42,18 @@ TEST_F(HostileNames, KeysAreListedEscapedOnOneLine) {
   EXPECT_EQ(lines_of(millrace({"order", dir_ / "s.tar"}).out).size(), 2U);
 }
 
+// "photo\u202egpj.exe" reads as "photoexe.jpg".
+TEST_F(HostileNames, WhatTurnsTheDirectionIsShown) {
+  write_file(dir_ / "s.tar", TarBuilder().file("a\u202ecba.cls", "0").end().bytes());
+  EXPECT_NE(millrace({"ls", dir_ / "s.tar"}).out.find("a\\u202ecba"), std::string::npos);
+  write_file(dir_ / "run/metrics.jsonl", "");
+  write_file(dir_ / "run/config.json", "{\"options\":{\"a\":\"b\u202ec\"}}");
+  ASSERT_EQ(millrace({"report", dir_ / "run", "-o", dir_ / "page.html"}).status, 0);
+  const std::string page = read_file(dir_ / "page.html");
+  EXPECT_EQ(page.find("\u202e"), page.npos);
+  EXPECT_NE(page.find("b\uFFFDc"), page.npos);
+}
+
 TEST_F(HostileNames, ClassNamesAreShownEscaped) {
   write_file(dir_ / "s.tar", TarBuilder().file("a.cls", "0").file("b.cls", "1").end().bytes());
   write_file(dir_ / "s-classes.txt", "red\x1b[31m\ncaf\xe9\n");
