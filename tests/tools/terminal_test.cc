@@ -94,7 +94,7 @@ TEST_F(OnATerminal, HelpFitsTheWidth) {
     const auto shown = show(60, {command, "--help"}, "xterm", true);
     EXPECT_THAT(wider_than(60, shown["text"]), ::testing::IsEmpty()) << command;
   }
-  for (const int columns : {40, 60})
+  for (const int columns : {48, 60})
     EXPECT_THAT(wider_than(static_cast<std::size_t>(columns),
                            show(columns, {"--help"}, "xterm", true)["text"]),
                 ::testing::IsEmpty())
