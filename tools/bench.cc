@@ -176,6 +176,7 @@ class BenchCommand final : public Command {
         choice_, run_, read_, context);
     log_balance(options.found.num_indexed(), context.log);
     options.epochs.count = 0;
+    options.resources.autotune.advises = false;  // what is printed at the end has it
     if (stage_ != "train") options.fields.resize(1);
     if (multi_crop_.is_given()) options.fields = view_fields();
     if (stage_ == "read")

@@ -65,6 +65,17 @@ void check_distinct(const std::vector<std::string>& names, const std::string& ur
           {.url = io::printable_url(url)});
 }
 
+void check_names(const std::vector<std::string>& names, const std::string& url) {
+  for (const std::string& name : names)
+    if (name.find('\n') != std::string::npos)
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("a class name of several lines, '{}': the label map has a name per "
+                              "line, so rename the class",
+                              printable(name)),
+                  {.url = io::printable_url(url)});
+  check_distinct(names, url);
+}
+
 std::vector<std::string> read_label_map(const io::Opener& opener, const std::string& shard) {
   if (!has_own_place(shard)) return {};
   try {

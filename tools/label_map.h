@@ -19,6 +19,10 @@ std::string label_map_url(const std::string& shard);
 /// Throws: InvalidArgument, with `url`, for two labels of one name.
 void check_distinct(const std::vector<std::string>& names, const std::string& url);
 
+/// Before a map is written. Throws: InvalidArgument, with `url`, for names that would not be read
+/// again as they are: one with a line break, which would move those behind it, or two of one name.
+void check_names(const std::vector<std::string>& names, const std::string& url);
+
 /// The names in the file at `url`. Throws: NotFound, Io.
 std::vector<std::string> read_names(const io::Opener& opener, const std::string& url);
 

@@ -42,8 +42,13 @@ std::string troff(std::string_view text) {
 }
 
 std::string bold(std::string_view text) { return "\\fB" + troff(text) + "\\fR"; }
+/// A long list of names, "a|b|c", may go on in the next line.
 std::string italic(std::string_view text) {
-  return text.empty() ? std::string() : "\\fI" + troff(text) + "\\fR";
+  if (text.empty()) return {};
+  std::string names = troff(text);
+  for (auto at = names.find('|'); at != names.npos; at = names.find('|', at + 1))
+    names.insert(at + 1, "\\:");
+  return "\\fI" + names + "\\fR";
 }
 
 std::string section_heading(std::string name) {

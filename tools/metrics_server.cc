@@ -88,9 +88,18 @@ bool listen_on(int socket, SocketAddress address) {
   return ::bind(socket, address.get(), address.size) == 0 && ::listen(socket, kWaiting) == 0;
 }
 
-std::string query_value(MHD_Connection* connection, const char* name) {
-  const char* value = ::MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
-  return value == nullptr ? std::string() : std::string(value);
+MHD_Result take_parameter(void* into, MHD_ValueKind /*kind*/, const char* name,
+                          const char* value) noexcept {
+  auto& request = *static_cast<MetricsRequest*>(into);
+  try {
+    if (std::string_view(name) == "within")
+      request.within = value == nullptr ? "" : value;
+    else
+      request.unknown = name;
+    return MHD_YES;
+  } catch (const std::exception&) {  // no memory
+    return MHD_NO;
+  }
 }
 
 MHD_Result send(MHD_Connection* connection, const MetricsPage& page) {
@@ -226,7 +235,9 @@ MetricsPage MetricsServer::State::page(MHD_Connection* connection, const char* p
                                        std::string_view method) const {
   if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
     return {.status = MHD_HTTP_METHOD_NOT_ALLOWED, .text = "GET and HEAD only\n"};
-  return answer_({.path = path, .within = query_value(connection, "within")});
+  MetricsRequest request{.path = path};
+  ::MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &take_parameter, &request);
+  return answer_(request);
 }
 
 bool ListenAddress::is_loopback() const { return host == "::1" || host.starts_with("127."); }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace millrace::tools {
@@ -37,8 +38,9 @@ struct ListenAddress {
 ListenAddress parse_listen_address(const std::string& text);
 
 struct MetricsRequest {
-  std::string path = {};    ///< "/metrics"
-  std::string within = {};  ///< "?within=600"; empty: not given
+  std::string path = {};                   ///< "/metrics"
+  std::optional<std::string> within = {};  ///< "?within=600"; nullopt: not given
+  std::string unknown = {};                ///< another parameter's name; empty: none
 };
 
 struct MetricsPage {

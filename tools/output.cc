@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "io/base/bidi.h"
 #include "io/base/error.h"
 #include "io/base/text.h"
 
@@ -46,6 +47,8 @@ Character character_at(std::string_view text, std::size_t at) {
     if (!is_utf8(text.substr(at, bytes))) continue;
     const auto second = static_cast<unsigned char>(text[at + 1]);
     if (bytes == 2 && first == 0xC2 && second < 0xA0) return {.bytes = 2, .control = second};
+    if (const unsigned bidi = bidi_control(text.substr(at, bytes)); bidi != 0)
+      return {.bytes = bytes, .control = bidi};
     return {.bytes = bytes};
   }
   return {.is_valid = false};

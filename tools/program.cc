@@ -9,12 +9,14 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
 #include "io/base/suggest.h"
 #include "io/base/text.h"
+#include "io/base/wrap.h"
 #include "tools/component_list.h"
 #include "tools/component_option.h"
 #include "tools/config_file.h"
@@ -68,18 +70,37 @@ std::string unknown_command(const std::string& name,
 }
 
 std::string overview(std::span<const std::unique_ptr<Command>> commands) {
-  std::string text =
-      "millrace streams WebDataset shards into bf16 training\n\n"
-      "Usage: millrace COMMAND SPEC... [OPTIONS]\n\nCommands:\n";
+  constexpr std::size_t kColumn = 13;
+  const auto paragraph = [](const std::string& text) { return wrapped(text, 0, 0) + "\n"; };
+  std::string text = paragraph("millrace streams WebDataset shards into bf16 training") + "\n" +
+                     wrapped("Usage: millrace COMMAND SPEC... [OPTIONS]", 0, 6) + "\n\nCommands:\n";
   for (const auto& command : commands)
-    text += fmt::format("  {:10} {}\n", command->name(), command->summary());
-  text +=
-      "\nSPEC names shards: a path or URL with braces (train-{000000..000639}.tar),\n"
-      "several joined by ::, a folder, a .json manifest, or - for standard input.\n"
-      "Exit status: 0 done, 1 a fault, 2 a usage error, 130, 138 or 143 interrupted.\n\n"
-      "  millrace help COMMAND    options of a command, and an example\n"
-      "  millrace version\n";
-  return text;
+    text +=
+        fmt::format("  {:10} {}\n", command->name(), wrapped(command->summary(), kColumn, kColumn));
+  return text + "\n" +
+         paragraph(
+             "SPEC names shards: a path or URL with braces (train-{000000..000639}.tar), "
+             "several joined by ::, a folder, a .json manifest, or - for standard input.") +
+         paragraph(
+             "Exit status: 0 done, 1 a fault, 2 a usage error, 130, 138 or 143 "
+             "interrupted.") +
+         "\n  millrace help COMMAND    " +
+         wrapped("options of a command, and an example", 2 * kColumn + 1, 2 * kColumn + 1) +
+         "\n  millrace version\n";
+}
+
+/// What the program is asked for about itself.
+int print(const std::string& text) {
+  try {
+    Output out(stdout);
+    out.write(std::as_bytes(std::span(text)));
+    out.flush();
+    return kDone;
+  } catch (const Output::Closed&) {
+    return 128 + SIGPIPE;
+  } catch (const Error& error) {
+    return complain("millrace", text_of(error), kFault);
+  }
 }
 
 void parse(CLI::App& app, std::span<const std::string> words) {
@@ -159,8 +180,7 @@ int explain(const std::string& topic, const Command& command, const CLI::App& ap
     return complain("millrace " + command.name(),
                     "no help on " + printable(topic) + or_names(topic, topics), kUsage);
   }
-  std::fputs(text.c_str(), stdout);
-  return kDone;
+  return print(text);
 }
 
 int run_command(std::span<const std::string> words, Command& command, SignalStop& signals) {
@@ -174,7 +194,9 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
     parse(app, words);
     command.check();
   } catch (const CLI::Success& asked) {
-    return app.exit(asked);
+    std::ostringstream text;
+    app.exit(asked, text, text);
+    return print(text.str());
   } catch (const CLI::ParseError& error) {
     return complain(who, usage_text(error) + " (see " + who + " --help)", kUsage);
   } catch (const Error& error) {
@@ -235,14 +257,8 @@ int run_program(std::span<const std::string> words,
     asked.insert(asked.end(), words.begin() + 2, words.end());
     return run_program(asked, commands, signals);
   }
-  if (help) {
-    std::fputs(overview(commands).c_str(), stdout);
-    return kDone;
-  }
-  if (name == "--version" || name == "-V" || name == "version") {
-    std::puts(version_text().c_str());
-    return kDone;
-  }
+  if (help) return print(overview(commands));
+  if (name == "--version" || name == "-V" || name == "version") return print(version_text() + "\n");
   for (const auto& command : commands)
     if (command->name() == name) return run_command(words.subspan(1), *command, signals);
   return complain("millrace", unknown_command(name, commands), kUsage);

@@ -11,6 +11,7 @@
 #include "io/base/text.h"
 #include "tools/commands.h"
 #include "tools/help.h"
+#include "tools/named_twice.h"
 #include "tools/network_options.h"
 #include "tools/output_place.h"
 #include "tools/report/gallery.h"
@@ -45,7 +46,10 @@ class ReportCommand final : public Command {
                  "Galleries: read pictures from shards in stores and on servers, too, as the runs "
                  "name them");
   }
-  void check() override { check_output_file(out_, replace()); }
+  void check() override {
+    check_output_file(out_, replace());
+    refuse_named_twice(folders_);
+  }
 
   void run(CommandContext& context) override {
     network_.attach(context);

@@ -9,7 +9,8 @@ namespace millrace::tools {
 
 /// `word` between single quotes: 'it'\''s'.
 std::string shell_word(const std::string& word);
-/// The same; without quotes where there is nothing to quote.
+/// For people to copy: without quotes where there is nothing to quote, and with what a terminal
+/// would obey, or is no UTF-8, escaped as bash, zsh and ksh have it: $'\x1b[31m'.
 std::string shown_shell_word(const std::string& word);
 
 }  // namespace millrace::tools

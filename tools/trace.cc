@@ -18,6 +18,7 @@
 #include "io/gzip_sink.h"
 #include "tools/commands.h"
 #include "tools/help.h"
+#include "tools/named_twice.h"
 #include "tools/network_options.h"
 #include "tools/output_place.h"
 #include "tools/progress.h"
@@ -116,6 +117,7 @@ class TraceCommand final : public Command {
     check_output_file(out_, force_ ? io::Replace::kAtomically : io::Replace::kNever);
     for (const std::string& file : files_)
       require(file != out_, "--output is one of the files to be merged");
+    refuse_named_twice(files_);
   }
 
   void run(CommandContext& context) override {

@@ -30,6 +30,7 @@
 #include "tools/view/set_survey.h"
 #include "tools/view/sheet.h"
 #include "tools/view/visible.h"
+#include "wds/join.h"
 #include "wds/printable_spec.h"
 #include "wds/sample_stream.h"
 
@@ -223,6 +224,8 @@ class ViewCommand final : public Command {
       std::string said = fmt::format(
           "{}: {}, {} broken, {} with the same bytes as another, {} alike", place,
           counted(set.samples(), "sample"), set.broken, surplus(page.copies), surplus(page.alike));
+      if (set.num_pictureless > 0)
+        said += fmt::format(", {} without a picture", set.num_pictureless);
       if (!page.contradicting.empty())
         said += fmt::format(", {} of different classes", page.contradicting.size());
       if (page.has_two_sets())
@@ -236,6 +239,7 @@ class ViewCommand final : public Command {
                                    {"samples", set.samples()},
                                    {"pictures", set.num_pictures()},
                                    {"broken", set.broken},
+                                   {"without_picture", set.num_pictureless},
                                    {"same_bytes", surplus(page.copies)},
                                    {"of_different_classes", page.contradicting.size()},
                                    {"alike", surplus(page.alike)},

@@ -119,6 +119,8 @@ std::string to_json(const EpochEvent& event) {
   OrderedJson json{{"event", "epoch"}, {"epoch", event.epoch}};
   add_values(json, "train_", event.train);
   json["train_samples"] = event.train_samples;
+  json["skipped_steps"] = event.skipped_steps;
+  json["skipped_step_samples"] = event.skipped_step_samples;
   add_values(json, "val_", event.val);
   json["val_samples"] = event.val_samples;
   json["skipped"] = event.skipped_samples;

@@ -147,6 +147,10 @@ struct EpochEvent {
   NamedValues train;
   std::int64_t train_samples = 0;  ///< of all replicas
   std::int64_t replica_train_samples = 0;
+  /// Steps that changed nothing, as their loss or gradients were not finite (OnNonFinite::kSkip),
+  /// since from_step; their samples are none of train_samples.
+  std::int64_t skipped_steps = 0;
+  std::int64_t skipped_step_samples = 0;
   std::int64_t skipped_samples = 0;  ///< of the training set, by the fault policy
   std::int64_t refetched = 0;        ///< damaged over the network and intact when fetched again
   NamedValues val;                   ///< empty without evaluation

@@ -85,6 +85,7 @@ std::string epoch_end_line(const EpochEvent& event, const std::string& time) {
   for (const auto& [name, value] : event.train) {
     if (!is_class_iou(name)) line += ", Train " + value_text(name, value);
   }
+  if (event.skipped_steps > 0) line += fmt::format(", Skipped Steps={}", event.skipped_steps);
   if (event.skipped_samples > 0) line += fmt::format(", Skipped={}", event.skipped_samples);
   if (event.refetched > 0) line += fmt::format(", Refetched={}", event.refetched);
   if (event.from_step > 1) line += fmt::format(", From Step={}", event.from_step);

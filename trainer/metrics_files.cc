@@ -54,6 +54,8 @@ void MetricsCsv::on_epoch_end(const EpochEvent& event) {
   for (const auto& [name, value] : event.train) row("epoch", event.epoch, "train_" + name, value);
   for (const auto& [name, value] : event.val) row("epoch", event.epoch, "val_" + name, value);
   row("epoch", event.epoch, "skipped", static_cast<double>(event.skipped_samples));
+  if (event.skipped_steps > 0)
+    row("epoch", event.epoch, "skipped_steps", static_cast<double>(event.skipped_steps));
   if (!event.val.empty()) row("epoch", event.epoch, "val_seconds", event.val_seconds);
   row("epoch", event.epoch, "seconds", event.seconds);
   row("epoch", event.epoch, "rate", event.rate);

@@ -92,7 +92,8 @@ ReduceCost reduce_cost(const ReduceInput& input) {
   }
   cost.exposed = cost.votes + sums_behind(input, buckets, sum_time) +
                  forward_waits(input, buckets, gather_time);
-  cost.hidden = cost.reduce_scatter + cost.all_gather + cost.votes - cost.exposed;
+  // Rounding may leave less than nothing.
+  cost.hidden = std::max(0.0, cost.reduce_scatter + cost.all_gather + cost.votes - cost.exposed);
   return cost;
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "io/base/bidi.h"
+
 namespace millrace {
 namespace {
 
@@ -42,8 +44,9 @@ std::string escaped(char byte) {
 }
 
 /// Those of ASCII, and of Latin-1's second half (U+0080 to U+009F), one of which begins a
-/// terminal's sequences as ESC [ does.
+/// terminal's sequences as ESC [ does; and those of direction.
 bool is_control(std::string_view one) {
+  if (bidi_control(one) != 0) return true;
   const auto first = static_cast<unsigned char>(one[0]);
   if (one.size() == 2) return first == 0xC2 && static_cast<unsigned char>(one[1]) < 0xA0;
   return one.size() == 1 && (first < 0x20 || first == 0x7F);

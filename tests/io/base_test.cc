@@ -151,6 +151,8 @@ TEST(Threads, WithoutOneTheErrorSaysWhatFor) {
 
 TEST(Text, WhatATerminalObeysIsEscaped) {
   EXPECT_EQ(printable("a\x1b[2J\x7f"), "a\\x1b[2J\\x7f");
+  EXPECT_EQ(printable("gpj.\u202e\u2066x"), "gpj.\\xe2\\x80\\xae\\xe2\\x81\\xa6x")
+      << "of direction";
   EXPECT_EQ(printable("a\xc2\x9b"
                       "2J"),
             "a\\xc2\\x9b2J")

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,18 @@ TEST_F(HostileNames, KeysAreListedEscapedOnOneLine) {
   EXPECT_EQ(lines_of(millrace({"order", dir_ / "s.tar"}).out).size(), 2U);
 }
 
+// "photo\u202egpj.exe" reads as "photoexe.jpg".
+TEST_F(HostileNames, WhatTurnsTheDirectionIsShown) {
+  write_file(dir_ / "s.tar", TarBuilder().file("a\u202ecba.cls", "0").end().bytes());
+  EXPECT_NE(millrace({"ls", dir_ / "s.tar"}).out.find("a\\u202ecba"), std::string::npos);
+  write_file(dir_ / "run/metrics.jsonl", "");
+  write_file(dir_ / "run/config.json", "{\"options\":{\"a\":\"b\u202ec\"}}");
+  ASSERT_EQ(millrace({"report", dir_ / "run", "-o", dir_ / "page.html"}).status, 0);
+  const std::string page = read_file(dir_ / "page.html");
+  EXPECT_EQ(page.find("\u202e"), page.npos);
+  EXPECT_NE(page.find("b\uFFFDc"), page.npos);
+}
+
 TEST_F(HostileNames, ClassNamesAreShownEscaped) {
   write_file(dir_ / "s.tar", TarBuilder().file("a.cls", "0").file("b.cls", "1").end().bytes());
   write_file(dir_ / "s-classes.txt", "red\x1b[31m\ncaf\xe9\n");
@@ -59,6 +72,28 @@ TEST_F(HostileNames, AClassNameInLatin1IsRefused) {
                               "{path}", "--class", "label"});
   EXPECT_NE(made.status, 0);
   EXPECT_NE(made.err.find("the class name 'caf\\xe9' is not UTF-8"), made.err.npos) << made.err;
+}
+
+// A line break in a name would give every later class the name of the one before it.
+TEST_F(HostileNames, AClassNameOfSeveralLinesIsRefusedAndNothingIsMade) {
+  std::filesystem::create_directories(dir_ / "in/b\nzz");
+  std::filesystem::create_directories(dir_ / "in/c");
+  write_file(dir_ / "in/b\nzz/1.ppm", "P6 1 1 255\nabc");
+  write_file(dir_ / "in/c/2.ppm", "P6 1 1 255\nabc");
+  write_file(dir_ / "in.json",
+             R"({"categories":[{"id":1,"name":"x\ny"},{"id":2,"name":"z"}],"annotations":[],)"
+             R"("images":[{"id":1,"file_name":"c/2.ppm"}]})");
+  const auto is_refused = [&](const Words& from, const std::string& name) {
+    Words words = {"create", dir_ / "out/o-%d.tar"};
+    words.insert(words.end(), from.begin(), from.end());
+    const auto made = millrace(words);
+    EXPECT_EQ(made.status, 2) << made.err;
+    EXPECT_NE(made.err.find("a class name of several lines, '" + name + "'"), made.err.npos)
+        << made.err;
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "out"));
+  };
+  is_refused({"--from-folder", dir_ / "in"}, "b zz");
+  is_refused({"--from-json", dir_ / "in.json", "--root", dir_ / "in"}, "x y");
 }
 
 TEST_F(HostileNames, AFileMayBeNamedInLatin1) {

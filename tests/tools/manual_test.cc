@@ -13,6 +13,7 @@
 
 #include "tests/tools/support.h"
 #include "tools/completion/shell_line.h"
+#include "tools/shell_word.h"
 
 namespace millrace::testing {
 namespace {
@@ -27,6 +28,15 @@ using ::testing::StartsWith;
 using tools::read_shell_line;
 
 constexpr const char* kBreaks = " \t\n\"'><=;|&(:";
+
+TEST(ShellWord, ShowsControlBytesAsAShellReadsThem) {
+  EXPECT_EQ(tools::shown_shell_word("a b"), "'a b'");
+  const std::string word = "it's\x1b[31m\\\n\xff";
+  const std::string shown = tools::shown_shell_word(word);
+  EXPECT_EQ(shown, R"($'it\'s\x1b[31m\\\x0a\xff')");
+  if (!fs::exists("/bin/bash")) GTEST_SKIP() << "no bash";
+  EXPECT_EQ(run_process({"/bin/bash", "-c", "printf %s " + shown}).out, word);
+}
 
 TEST(ShellLine, IsTheLastCommandsWords) {
   EXPECT_THAT(read_shell_line("cd x && A=1 millrace train --fold 1 ", kBreaks).words,
@@ -135,6 +145,15 @@ TEST(Manual, HasAPageOfEachCommandThatMandocTakes) {
   for (const std::string& page : pages) words.push_back(dir / "man1/" + page);
   const ProcessResult lint = run_process(words);
   EXPECT_EQ(lint.status, 0) << lint.out << lint.err;
+}
+
+TEST(Manual, HasNoLineThatGroffCannotFill) {
+  if (!fs::exists("/usr/bin/groff")) GTEST_SKIP() << "no groff";
+  for (const std::string page : {"plan", "train", "create"}) {
+    const ProcessResult set = run_process({"/usr/bin/groff", "-man", "-Tutf8", "-ww"},
+                                          {.input = millrace({"man", page}).out});
+    EXPECT_EQ(set.err, "") << page;
+  }
 }
 
 TEST(Manual, SaysWhatHelpSays) {

@@ -72,7 +72,7 @@ std::string ask(const MetricsServer& server, const std::string& request) {
 
 /// Answers with what was asked.
 MetricsPage echo(const MetricsRequest& request) {
-  return {.text = request.path + "|" + request.within};
+  return {.text = request.path + "|" + request.within.value_or("none") + request.unknown};
 }
 
 TEST(MetricsServer, AnswersGetAndHead) {
@@ -80,6 +80,10 @@ TEST(MetricsServer, AnswersGetAndHead) {
   EXPECT_THAT(ask(server, "GET /a?within=5 HTTP/1.1\r\nHost: x\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("Connection: close"),
                     ::testing::EndsWith("\r\n\r\n/a|5")));
+  EXPECT_THAT(ask(server, "GET /a?within= HTTP/1.1\r\nHost: x\r\n\r\n"),
+              ::testing::EndsWith("\r\n\r\n/a|"));
+  EXPECT_THAT(ask(server, "GET /a?witin=5 HTTP/1.1\r\nHost: x\r\n\r\n"),
+              ::testing::EndsWith("\r\n\r\n/a|nonewitin"));
   EXPECT_THAT(ask(server, "HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 200"), ::testing::EndsWith("\r\n\r\n")));
 }
@@ -158,10 +162,14 @@ TEST(MetricsAnswer, SaysThatARunStallsToWhomAsks) {
   trainer::PrometheusMetrics metrics("1", clock);
   metrics.on_step({.step = 7});
   clock.at += std::chrono::seconds(61);
-  const auto health = [&](const std::string& within) {
+  const auto health = [&](const std::optional<std::string>& within) {
     return tools::answer(tools::pages_of(metrics), {.path = "/healthz", .within = within});
   };
-  EXPECT_EQ(health("").status, 200U);
+  EXPECT_EQ(health(std::nullopt).status, 200U);
+  EXPECT_EQ(health("").status, 400U);
+  EXPECT_EQ(
+      tools::answer(tools::pages_of(metrics), {.path = "/healthz", .unknown = "witin"}).status,
+      400U);
   EXPECT_EQ(health("62").status, 200U);
   EXPECT_EQ(health("60").status, 503U);
   EXPECT_EQ(health("x").status, 400U);

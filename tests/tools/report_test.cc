@@ -92,6 +92,27 @@ TEST_F(Report, TellsTheModelAndEachSession) {
   EXPECT_THAT(page["rows"].dump(), HasSubstr("most memory"));
 }
 
+// Each epoch is held against the set that its own session had.
+TEST_F(Report, JudgesEachSessionByItsOwnSet) {
+  ASSERT_EQ(millrace({"index", shards_}).status, 0);
+  train("run", {"--epochs", "2"});
+  const std::string first = dir_ / "set-000000.tar";
+  const ProcessResult resumed = millrace(
+      {"train", first, "--val", first, "--model", "lenet", "--batch-size", "8", "--run-dir",
+       dir_ / "run", "--epochs", "3", "--resume", "auto", "--allow-changed-data"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  const std::string rows = page["rows"].dump();
+  EXPECT_THAT(rows, AllOf(HasSubstr(R"(["epoch 2","64","0","none","0","0","64","✓ all of them")"),
+                          HasSubstr(R"(["epoch 3","32","0","none","0","0","32","✓ all of them")"),
+                          HasSubstr(R"(["epoch 2","64","0","64","✓ all of them"])"),
+                          HasSubstr(R"(["epoch 3","32","0","32","✓ all of them"])")));
+  EXPECT_THAT(text_of(page),
+              AllOf(HasSubstr("From epoch 3 on the run trained on another set: 32 samples by its "
+                              "index, 64 before."),
+                    HasSubstr("From epoch 3 on the run was evaluated on another set: 32 samples")));
+}
+
 TEST_F(Report, TellsACommandWithoutItsSecrets) {
   const std::string spec = "pipe:cat " + shards_ + " # https://me:word@host/x?key=hidden";
   const ProcessResult result =
@@ -172,6 +193,28 @@ TEST_F(Report, AddsUpTheSessionsOfARun) {
                     HasSubstr("still running")));
 }
 
+// A session that was killed left nothing of its last epoch: the time without it is the least.
+TEST_F(Report, SaysWhichTimeASessionThatWasKilledLacks) {
+  const std::string metrics =
+      R"({"event":"epoch","epoch":1,"global_step":4,"train_seconds":19,"seconds":20,"input":)"
+      R"({"stages":[{"stage":"read","samples":190}]}})"
+      "\n"
+      R"({"event":"epoch","epoch":2,"global_step":8,"from_step":3,"train_seconds":9,"seconds":10})"
+      "\n"
+      R"({"event":"end","seconds":11})"
+      "\n";
+  const std::string run = folder_of("run", metrics);
+  const auto text = [&](const std::string& sessions) {
+    write_file(run + "/run.json", R"({"sessions":[)" + sessions + "]}");
+    EXPECT_EQ(report({run}).status, 0);
+    return text_of(parse_page(dir_ / "page.html"));
+  };
+  EXPECT_THAT(text(R"({"started":"a"},{"started":"b"})"),
+              AllOf(HasSubstr("at least 30.0 s in 2 sessions"), HasSubstr("of its rest")));
+  EXPECT_THAT(text(R"({"started":"a"})"),
+              AllOf(Not(HasSubstr("at least")), Not(HasSubstr("of its rest"))));
+}
+
 TEST_F(Report, SaysWhyARunHasFailed) {
   const ProcessResult result = try_train("run", {"--optimizer", "sgd(1e9)"});
   ASSERT_EQ(result.status, 1) << result.err;
@@ -213,10 +256,64 @@ TEST_F(Report, SaysWhatLimitedTheWholeRun) {
   ASSERT_EQ(report({run}).status, 0);
   EXPECT_THAT(
       text_of(parse_page(dir_ / "page.html")),
-      AllOf(HasSubstr("(2 of 3 epochs) was input-bound by decode. Of 5 min 00 s of training, "
-                      "1 min 00 s (20.0 %) were spent waiting for batches, most in epoch 1: "
-                      "50.0 %."),
+      AllOf(HasSubstr("2 of 3 epochs (66.7 % of the time of training) were input-bound by decode. "
+                      "Of 5 min 00 s of training, 1 min 00 s (20.0 %) were spent waiting for "
+                      "batches, most in epoch 1: 50.0 %."),
             HasSubstr("--threads")));
+}
+
+// A run that has waited too long in some of its epochs is not told that its input is fast enough.
+TEST_F(Report, DoesNotPraiseAnInputThatTheRunHasWaitedFor) {
+  const auto epoch = [](int number, double seconds, double wait, const std::string& verdict) {
+    return nlohmann::json{{"event", "epoch"},         {"epoch", number},    {"global_step", number},
+                          {"train_seconds", seconds}, {"wait_share", wait}, {"verdict", verdict}}
+               .dump() +
+           "\n";
+  };
+  const std::string first = epoch(1, 90, 0.08, "input-bound by decode (waits 8.0 %)");
+  ASSERT_EQ(report({folder_of("slow", first + epoch(2, 110, 0.04, "compute-bound (waits 4.0 %)"))})
+                .status,
+            0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")),
+              AllOf(HasSubstr("1 of 2 epochs (55.0 % of the time of training) was compute-bound."),
+                    HasSubstr("(5.8 %) were spent waiting"),
+                    HasSubstr("1 epoch was input-bound by decode. Give decoding more cores"),
+                    Not(HasSubstr("fast enough")), Not(HasSubstr("Most of"))));
+  ASSERT_EQ(report({folder_of("fast", first + epoch(2, 900, 0.01, "compute-bound (waits 1.0 %)"))})
+                .status,
+            0);
+  EXPECT_THAT(text_of(parse_page(dir_ / "page.html")), HasSubstr("The input is fast enough"));
+}
+
+// A run that goes on over steps that are not finite says so wherever it tells how it went.
+TEST_F(Report, TellsOfStepsThatWereSkipped) {
+  const ProcessResult run = try_train("run", {"--epochs", "2", "--optimizer", "sgd(1e18)",
+                                              "--schedule", "constant", "--on-non-finite", "skip"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, AllOf(HasSubstr("Epoch 2: all of its steps (8) were skipped"),
+                             HasSubstr("lower the learning rate"), HasSubstr(", Skipped Steps=8")));
+  const auto page = parse_page(dir_ / "run/report.html", dir_ / "run/metrics.jsonl");
+  EXPECT_THAT(text_of(page),
+              AllOf(HasSubstr("of 16 steps were skipped: their loss or gradients were not finite"),
+                    HasSubstr("all epochs done, "), HasSubstr("have trained nothing"),
+                    Not(HasSubstr("the last batch was not full"))));
+  EXPECT_THAT(page["rows"].dump(), HasSubstr(R"("64 in 8 steps that were skipped")"));
+}
+
+// As long as a run has not ended, its metrics say which epoch is the best one, and only one is.
+TEST_F(Report, TellsTheBestEpochOfARunThatHasNotEnded) {
+  const auto epoch = [](int number, double top1, bool is_best) {
+    return nlohmann::json{{"event", "epoch"}, {"epoch", number},    {"global_step", number},
+                          {"val_top1", top1}, {"is_best", is_best}, {"val_loss", 1.0}}
+               .dump() +
+           "\n";
+  };
+  const std::string metrics = epoch(1, 0.25, true) + epoch(2, 0.5, true) + epoch(3, 0.375, false);
+  ASSERT_EQ(report({folder_of("run", metrics)}).status, 0);
+  const auto page = parse_page(dir_ / "page.html");
+  EXPECT_THAT(text_of(page), AllOf(HasSubstr("best val_top1"), HasSubstr("epoch 2, so far")));
+  EXPECT_EQ(count_of(page["rows"].dump(), "(best)"), 1U);
+  EXPECT_THAT(page["rows"].dump(), HasSubstr("[\"epoch 2 (best)\","));
 }
 
 // What options leave out of the index is not missing.

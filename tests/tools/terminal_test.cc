@@ -94,6 +94,11 @@ TEST_F(OnATerminal, HelpFitsTheWidth) {
     const auto shown = show(60, {command, "--help"}, "xterm", true);
     EXPECT_THAT(wider_than(60, shown["text"]), ::testing::IsEmpty()) << command;
   }
+  for (const int columns : {48, 60})
+    EXPECT_THAT(wider_than(static_cast<std::size_t>(columns),
+                           show(columns, {"--help"}, "xterm", true)["text"]),
+                ::testing::IsEmpty())
+        << columns;
 }
 
 TEST_F(OnATerminal, ResultsDoNotStandBesideProgress) {

@@ -305,7 +305,8 @@ TEST(TrainNonFinite, StepsAreSkippedOnRequest) {
   EXPECT_EQ(skipped.status, 0) << skipped.err;
   EXPECT_THAT(
       skipped.err,
-      HasSubstr("warning: Epoch 1: 5 steps skipped, their loss or gradients were not finite"));
+      HasSubstr("warning: Epoch 1: 5 of 6 steps skipped, their loss or gradients were not finite"));
+  EXPECT_THAT(skipped.out, HasSubstr(R"("skipped_steps":5,"skipped_step_samples":40)"));
   EXPECT_THAT(skipped.out, HasSubstr(R"("train_samples":8,)")) << "what was skipped is not counted";
 }
 

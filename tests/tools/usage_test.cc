@@ -54,6 +54,10 @@ const std::vector<BadUse> kBadUses = {
     {"UnknownCommand", {"frobnicate"}, "frobnicate"},
     {"UnknownOption", {"ls", "@S", "--colour"}, "--colour"},
     {"UnknownConfigFile", {"ls", "@S", "--config", "none.toml"}, "none.toml"},
+    {"ReportOfARunTwice", {"report", "@D/r", "@D/./r", "-o", "r.html"}, "are one"},
+    {"MergeOfATraceTwice",
+     {"trace", "merge", "t.json", "t.json", "-o", "all.json"},
+     "t.json is named twice"},
     {"UnknownOptionWithoutSpec", {"ls", "--bad"}, "--bad"},
     {"NoSpec", {"ls"}, "SPEC"},
     {"NoShardMatches", {"ls", "@D/none-{000000..000003}.tar"}, "none-000000.tar"},
@@ -276,6 +280,15 @@ TEST(Usage, AClosedPipeEndsQuietly) {
       {"/bin/sh", "-c", std::string(MILLRACE_PROGRAM) + " ls --json '" + shards + "' | head -n 1"});
   EXPECT_EQ(json_lines(result.out).size(), 1U);
   EXPECT_EQ(result.err, "");
+}
+
+TEST(Usage, HelpThatCannotBeWrittenIsAFault) {
+  for (const std::string words : {"--help", "train --help", "train --help optimizer", "version"}) {
+    const ProcessResult result =
+        run_process({"/bin/sh", "-c", MILLRACE_PROGRAM " " + words + " > /dev/full"});
+    EXPECT_EQ(result.status, 1) << words;
+    EXPECT_THAT(result.err, HasSubstr("No space left on device")) << words;
+  }
 }
 
 // ---- create ----

@@ -166,6 +166,22 @@ TEST_F(ViewPage, SaysWhatIsBrokenAndWhy) {
   EXPECT_EQ(strict.status, 1);
 }
 
+// A label alone can be read, and yet training on pictures would lose the sample.
+TEST_F(ViewPage, NamesSamplesWithoutAPicture) {
+  const std::string set = shard("set-000000.tar", 1, {{"lonely.cls", "1"}});
+  const auto line = view({set});
+  EXPECT_EQ(line["samples"], 25);
+  EXPECT_EQ(line["broken"], 0);
+  EXPECT_EQ(line["without_picture"], 1);
+  EXPECT_THAT(
+      text_of(page()),
+      AllOf(HasSubstr("1 sample without a picture, which training would lose"), HasSubstr("lonely"),
+            HasSubstr("1 other without a picture"), Not(HasSubstr("None: every sample"))));
+  EXPECT_THAT(millrace({"view", set, "--html", dir_ / "page.html", "--force"}).out,
+              HasSubstr(", 1 without a picture"));
+  EXPECT_EQ(view({shard("whole-000000.tar", 1)})["without_picture"], 0);
+}
+
 TEST_F(ViewPage, GoesOnBehindADamagedShard) {
   const std::string one = shard("set-000000.tar", 1);
   const std::string two = shard("set-000001.tar", 100);

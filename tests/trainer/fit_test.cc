@@ -423,6 +423,8 @@ TEST(Fit, ALossThatIsNotFiniteIsSkippedByOption) {
   options.on_non_finite = OnNonFinite::kSkip;
   const FitResult result = bench.run(options);
   EXPECT_EQ(48, result.epochs[0].train_samples);
+  EXPECT_EQ(1, result.epochs[0].skipped_steps);
+  EXPECT_EQ(16, result.epochs[0].skipped_step_samples);
   EXPECT_TRUE(std::isfinite(*find_value(result.epochs[0].val, "loss")));
 }
 
@@ -519,7 +521,7 @@ TEST(Fit, AGradientThatIsNotFiniteIsSkippedByOption) {
     EXPECT_EQ(168, result.epochs[0].train_samples) << "200 but for the step's 32";
     EXPECT_EQ(7U, bench.recorder.losses.size());
     EXPECT_TRUE(std::isfinite(*find_value(result.epochs[0].val, "loss")));
-    EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("1 steps skipped"));
+    EXPECT_THAT(testing::read_file(folder / "log"), HasSubstr("1 of 7 steps skipped"));
   }
 }
 

@@ -50,6 +50,11 @@ TEST(LogLines, HaveTheFormThatScriptsRead) {
       "Epoch 8 train end 18:02:10, Epoch Time=0:00:28, Replica Train Samples=39664, Reduced "
       "GlobalRate=45676.50, Train loss=0.31415, Train top1=89.20%, Skipped=3",
       epoch_end_line(epoch, "18:02:10"));
+  epoch.skipped_steps = 49;
+  epoch.skipped_step_samples = 784;
+  EXPECT_THAT(epoch_end_line(epoch, "18:02:10"),
+              ::testing::EndsWith("top1=89.20%, Skipped Steps=49, Skipped=3"));
+  EXPECT_THAT(to_json(epoch), HasSubstr(R"("skipped_steps":49,"skipped_step_samples":784)"));
   epoch.refetched = 2;
   EXPECT_THAT(epoch_end_line(epoch, "18:02:10"), ::testing::EndsWith("Skipped=3, Refetched=2"));
   EXPECT_THAT(to_json(epoch), HasSubstr(R"("refetched":2)"));

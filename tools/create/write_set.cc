@@ -90,6 +90,7 @@ class SetJob {
         topology_(cluster.topology()),
         opener_({.http = {.log = context.log}, .stop = context.stop}),
         patterns_(set_patterns(options.pattern, options.folds)) {
+    trainer::all_do(cluster_, [&] { check_names(source_.classes(), label_map_of(0)); });
     if (!is_alone()) check_sources();
     if (options.folds > 0)
       folds_ = split_folds(source, {.folds = options.folds, .seed = options.shuffle.value_or(0)});
@@ -310,7 +311,11 @@ class SetJob {
         write_set_manifest(opener_, shards, manifest_path(patterns_[set]), options_.pictures);
     }
     if (const auto classes = source_.classes(); !classes.empty())
-      write_label_map(opener_, classes, label_map_url(wds::shard_name(patterns_[set], 0)));
+      write_label_map(opener_, classes, label_map_of(set));
+  }
+
+  std::string label_map_of(std::size_t set) const {
+    return label_map_url(wds::shard_name(patterns_[set], 0));
   }
 
   const SampleSource& source_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "io/base/text.h"
 #include "tools/report/html.h"
 #include "tools/report/page.h"
 #include "tools/report/parts.h"
@@ -47,8 +48,7 @@ struct LimitKind {
   double seconds = 0;
 };
 
-/// What most of the time of training was; those too short to tell count only if all are.
-LimitKind main_kind(const RunRecord& run) {
+std::vector<LimitKind> limit_kinds(const RunRecord& run) {
   std::vector<LimitKind> kinds;
   for (const RunEvent& epoch : run.epochs) {
     const std::string name = kind_of(epoch.values);
@@ -59,18 +59,25 @@ LimitKind main_kind(const RunRecord& run) {
     if (!name.starts_with("too short"))
       known->seconds += 1e-9 + number_in(epoch.values, "train_seconds").value_or(0);
   }
+  return kinds;
+}
+
+/// The one of most of the time; those too short to tell count only if all are.
+LimitKind main_kind(const std::vector<LimitKind>& kinds) {
   const auto most = std::ranges::max_element(kinds, {}, &LimitKind::seconds);
   return most == kinds.end() ? LimitKind() : *most;
 }
 
-std::string kind_text(const LimitKind& kind, std::size_t epochs) {
+std::string kind_text(const LimitKind& kind, const RunRecord& run) {
+  const std::size_t epochs = run.epochs.size();
   if (kind.name.starts_with("too short"))
     return epochs == 1 ? "The epoch was too short to tell what limits it."
                        : "The epochs were too short to tell what limits them.";
   if (epochs == 1) return fmt::format("The epoch was {}.", kind.name);
   if (kind.epochs == epochs) return fmt::format("Each epoch was {}.", kind.name);
-  return fmt::format("Most of the training ({} of {} epochs) was {}.", kind.epochs, epochs,
-                     kind.name);
+  return fmt::format("{} of {} epochs ({} of the time of training) {} {}.", kind.epochs, epochs,
+                     html::percent(kind.seconds / std::max(kind.seconds, train_seconds(run))),
+                     kind.epochs == 1 ? "was" : "were", kind.name);
 }
 
 /// Seconds of an epoch's training that its devices have waited.
@@ -79,13 +86,16 @@ double waited(const RecordJson& epoch) {
          number_in(epoch, "train_seconds").value_or(0);
 }
 
-std::string wait_text(const RunRecord& run) {
+double waited(const RunRecord& run) {
   double all = 0;
-  const RunEvent* worst = &run.epochs.front();
-  for (const RunEvent& epoch : run.epochs) {
-    all += waited(epoch.values);
-    if (waited(epoch.values) > waited(worst->values)) worst = &epoch;
-  }
+  for (const RunEvent& epoch : run.epochs) all += waited(epoch.values);
+  return all;
+}
+
+std::string wait_text(const RunRecord& run) {
+  const auto worst = std::ranges::max_element(
+      run.epochs, {}, [](const RunEvent& epoch) { return waited(epoch.values); });
+  const double all = waited(run);
   const double seconds = train_seconds(run);
   if (all <= 0 || seconds <= 0) return {};
   std::string text =
@@ -97,16 +107,35 @@ std::string wait_text(const RunRecord& run) {
   return text + ".";
 }
 
+std::string remedy_for(const std::string& kind) {
+  const auto remedy =
+      std::ranges::find_if(kRemedies, [&](const auto& one) { return kind.starts_with(one.first); });
+  return remedy == kRemedies.end() ? "" : remedy->second;
+}
+
+/// Above this share of waiting the input is too slow, of a run as of an epoch.
+constexpr double kTooLongWait = 0.05;
+
+/// Of a run whose epochs were mostly compute-bound and that has waited too long in the others.
+std::string remedy_for_waits(std::vector<LimitKind> kinds) {
+  std::erase_if(kinds, [](const LimitKind& kind) { return !kind.name.starts_with("input-bound"); });
+  const LimitKind kind = main_kind(kinds);
+  if (kind.name.empty()) return "Over the whole run that is too long. " + remedy_for("input-bound");
+  return fmt::format("{} {} {}. {}", counted(kind.epochs, "epoch"),
+                     kind.epochs == 1 ? "was" : "were", kind.name, remedy_for(kind.name));
+}
+
 }  // namespace
 
 Advice advice_of(const RunRecord& run) {
-  const LimitKind kind = main_kind(run);
+  const std::vector<LimitKind> kinds = limit_kinds(run);
+  const LimitKind kind = main_kind(kinds);
   if (kind.name.empty()) return {};
-  Advice advice{.limit = kind.name, .verdict = kind_text(kind, run.epochs.size()) + wait_text(run)};
-  const auto remedy = std::ranges::find_if(
-      kRemedies, [&](const auto& one) { return kind.name.starts_with(one.first); });
-  if (remedy != kRemedies.end()) advice.what_to_do = remedy->second;
-  return advice;
+  const bool has_waited =
+      kind.name.starts_with("compute-bound") && waited(run) > kTooLongWait * train_seconds(run);
+  return {.limit = kind.name,
+          .verdict = kind_text(kind, run) + wait_text(run),
+          .what_to_do = has_waited ? remedy_for_waits(kinds) : remedy_for(kind.name)};
 }
 
 }  // namespace millrace::tools

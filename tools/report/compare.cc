@@ -24,16 +24,6 @@ using html::or_dash;
 using Cells = std::vector<std::string>;
 using Group = std::vector<const RunRecord*>;
 
-/// "val_top1", as the run says or would have decided; empty: no epoch is whole.
-std::string monitor_of(const RunRecord& run) {
-  std::string monitor = text_in(run.end, "monitor");
-  if (monitor.empty()) monitor = text_in(member(run.config, "options"), "monitor");
-  if (!monitor.empty()) return monitor;
-  monitor =
-      trainer::default_monitor([&](const std::string& name) { return run.last(name).has_value(); });
-  return run.last(monitor) ? monitor : "";
-}
-
 std::string task_of(const RunRecord& run) { return text_in(member(run.config, "task"), "name"); }
 
 /// "classify by val_top1".
@@ -112,7 +102,7 @@ struct RunColumn {
 
 Value best_value(const RunRecord& run) {
   const std::string monitor = monitor_of(run);
-  const auto best = best_of(run, monitor);
+  const auto best = best_epoch_of(run);
   if (!best) return {};
   return {best->first, fmt::format("{} <span class=\"soft\">(epoch {:.0f})</span>",
                                    measure_format(monitor)(best->first), best->second)};
@@ -141,7 +131,10 @@ std::string skipped_text(const RunRecord& run) {
   for (const RunEvent& epoch : run.epochs)
     skipped += number_in(epoch.values, "skipped").value_or(0) +
                number_in(epoch.values, "val_skipped").value_or(0);
-  return skipped > 0 ? fmt::format("{:.0f} skipped", skipped) : "none";
+  const double steps = skipped_steps(run).skipped;
+  const std::string text = skipped > 0 ? fmt::format("{:.0f} skipped", skipped) : "";
+  if (steps == 0) return text.empty() ? "none" : text;
+  return fmt::format("{}{}{:.0f} steps skipped", text, text.empty() ? "" : ", ", steps);
 }
 
 std::vector<RunColumn> run_columns(const std::string& monitor) {
@@ -248,9 +241,10 @@ std::string epochs_of_one(const RunRecord& run) {
   add("rate", html::number);
   add("seconds", html::duration);
   std::vector<Cells> rows;
+  const auto best = best_epoch_of(run);
   for (const RunEvent* epoch : some_of(run.epochs, kMostEpochRows)) {
-    const RecordJson& is_best = member(epoch->values, "is_best");
-    rows.push_back({escaped(epoch_name(*epoch)) + (is_best == true ? " (best)" : "")});
+    const bool is_best = best && number_in(epoch->values, "epoch") == best->second;
+    rows.push_back({escaped(epoch_name(*epoch)) + (is_best ? " (best)" : "")});
     for (const auto& [name, text] : values)
       rows.back().push_back(or_dash(number_in(epoch->values, name), text));
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "io/base/bidi.h"
 #include "io/base/text.h"
 
 namespace millrace::tools::html {
@@ -37,7 +38,13 @@ std::string escaped(std::string_view text) {
   std::string all;
   for (;;) {
     const std::size_t valid = utf8_prefix(text);
-    for (const char c : text.substr(0, valid)) {
+    for (std::size_t at = 0; at < valid; ++at) {
+      const char c = text[at];
+      if (bidi_control(text.substr(at)) != 0) {
+        all += kReplacement;
+        at += kBidiBytes - 1;
+        continue;
+      }
       const auto byte = static_cast<unsigned char>(c);
       const bool is_control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F;
       const std::string_view replaced = is_control ? kReplacement : entity(c);

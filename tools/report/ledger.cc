@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "io/base/text.h"
 #include "tools/report/html.h"
 #include "tools/report/parts.h"
 
@@ -32,27 +33,77 @@ struct SetCounts {
   std::optional<double> index;
   std::optional<double> planned;
 
-  SetCounts(const RunRecord& run, const char* set)
-      : index(number_in(member(member(run.start, "data"), set), "samples")),
-        planned(number_in(member(member(run.start, "data"), set), "epoch_samples")) {}
+  explicit SetCounts(const RecordJson& set)
+      : index(number_in(set, "samples")), planned(number_in(set, "epoch_samples")) {}
   /// What a pass is compared with.
   std::optional<double> wanted() const { return planned ? planned : index; }
 };
+
+/// A set as the sessions of a run have had it.
+class SetOfSessions {
+ public:
+  SetOfSessions(const RunRecord& run, const char* name)
+      : name_(name), last_(member(run.start, "data")), sessions_(sessions_of(run.start)) {}
+
+  /// As the session had it that ended the epoch: the last one that began with it or before.
+  const RecordJson& at(const RunEvent& epoch) const {
+    const double number = number_in(epoch.values, "epoch").value_or(0);
+    const RecordJson* data = &last_;
+    for (const RecordJson& session : sessions_)
+      if (const auto first = number_in(session, "first_epoch"); first && *first <= number)
+        if (member(session, "data").is_object()) data = &member(session, "data");
+    return member(*data, name_);
+  }
+  SetCounts counts(const RunEvent& epoch) const { return SetCounts(at(epoch)); }
+
+ private:
+  const char* name_;
+  const RecordJson& last_;
+  RecordJson sessions_;
+};
+
+bool is_same_set(const RecordJson& one, const RecordJson& other) {
+  return number_in(one, "samples") == number_in(other, "samples") &&
+         text_in(one, "digest") == text_in(other, "digest");
+}
+
+/// From which epoch on a resumed run took another set.
+std::string changes_text(const RunRecord& run, const SetOfSessions& set, const char* what) {
+  std::string text;
+  for (std::size_t i = 1; i < run.epochs.size(); ++i) {
+    const RecordJson& before = set.at(run.epochs[i - 1]);
+    const RecordJson& now = set.at(run.epochs[i]);
+    if (is_same_set(before, now)) continue;
+    text += fmt::format(
+        "<p>From {} on the run {} another set: {} samples by its index, {} before."
+        "</p>\n",
+        epoch_name(run.epochs[i]), what, html::or_dash(number_in(now, "samples"), ledger_number),
+        html::or_dash(number_in(before, "samples"), ledger_number));
+  }
+  return text;
+}
 
 /// What became of a pass's samples.
 struct Pass {
   double used = 0;
   double skipped = 0;
   double filtered = 0;
+  double in_skipped_steps = 0;
+  double skipped_steps = 0;
 
   double sum() const { return used + skipped; }
+  double not_used(const SetCounts& set) const {
+    return set.wanted().value_or(sum() + in_skipped_steps) - sum() - in_skipped_steps;
+  }
   bool is_whole(const SetCounts& set) const { return set.wanted() && sum() == *set.wanted(); }
 };
 
 Pass training_pass(const RecordJson& epoch) {
   return {.used = number_in(epoch, "train_samples").value_or(0),
           .skipped = number_in(epoch, "skipped").value_or(0),
-          .filtered = number_in(member(epoch, "input"), "filtered").value_or(0)};
+          .filtered = number_in(member(epoch, "input"), "filtered").value_or(0),
+          .in_skipped_steps = skipped_steps(epoch).samples,
+          .skipped_steps = skipped_steps(epoch).skipped};
 }
 
 Pass evaluation_pass(const RecordJson& epoch) {
@@ -79,14 +130,21 @@ std::string balance(const Pass& pass, const SetCounts& set) {
   const auto wanted = set.wanted();
   if (!wanted) return "no index";
   if (pass.is_whole(set)) return "<span class=\"good\">✓ all of them</span>";
-  return pass.sum() < *wanted ? ledger_number(*wanted - pass.sum()) + " not used"
-                              : fmt::format("{:+.0f}", pass.sum() - *wanted);
+  std::string text;
+  if (pass.skipped_steps > 0)
+    text = fmt::format("{:.0f} in {} that were skipped", pass.in_skipped_steps,
+                       counted(static_cast<std::uint64_t>(pass.skipped_steps), "step"));
+  const double left = pass.not_used(set);
+  if (left == 0) return text;
+  return text + (text.empty() ? "" : ", ") +
+         (left > 0 ? ledger_number(left) + " not used" : fmt::format("{:+.0f}", -left));
 }
 
-std::string train_table(const RunRecord& run, const SetCounts& set) {
+std::string train_table(const RunRecord& run, const SetOfSessions& sets) {
   std::vector<LedgerRow> rows;
   for (const RunEvent* epoch : some_of(run.epochs, kMostEpochs)) {
     const Pass pass = training_pass(epoch->values);
+    const SetCounts set = sets.counts(*epoch);
     rows.push_back({escaped(epoch_name(*epoch)), ledger_number(pass.used),
                     ledger_number(pass.skipped), faults_text(epoch->values),
                     ledger_number(pass.filtered), by_options_text(pass, set),
@@ -107,17 +165,19 @@ std::string train_table(const RunRecord& run, const SetCounts& set) {
 }
 
 std::string evaluation_table(const RunRecord& run) {
-  const SetCounts set(run, "val");
+  const SetOfSessions sets(run, "val");
   std::vector<LedgerRow> rows;
   for (const RunEvent* epoch : some_of(run.epochs, kMostEpochs)) {
     const Pass pass = evaluation_pass(epoch->values);
     if (pass.sum() == 0) continue;
+    const SetCounts set = sets.counts(*epoch);
     rows.push_back({escaped(epoch_name(*epoch)), ledger_number(pass.used),
                     ledger_number(pass.skipped), html::or_dash(set.index, ledger_number),
                     balance(pass, set)});
   }
   if (rows.empty()) return {};
-  return html::table({{"evaluation"},
+  return changes_text(run, sets, "was evaluated on") +
+         html::table({{"evaluation"},
                       {"evaluated on", true},
                       {"skipped", true},
                       {"index", true},
@@ -125,13 +185,15 @@ std::string evaluation_table(const RunRecord& run) {
                      rows);
 }
 
-std::string balance_text(const RunRecord& run, const SetCounts& set) {
+std::string balance_text(const RunRecord& run, const SetOfSessions& sets) {
   const auto each = [&](const auto& holds) {
-    return std::ranges::all_of(
-        run.epochs, [&](const RunEvent& epoch) { return holds(training_pass(epoch.values)); });
+    return std::ranges::all_of(run.epochs, [&](const RunEvent& epoch) {
+      return holds(training_pass(epoch.values), sets.counts(epoch));
+    });
   };
-  const bool is_whole = each([&](const Pass& pass) { return pass.is_whole(set); });
-  const bool is_plain = each([&](const Pass& pass) {
+  const bool is_whole =
+      each([](const Pass& pass, const SetCounts& set) { return pass.is_whole(set); });
+  const bool is_plain = each([](const Pass& pass, const SetCounts& set) {
     return pass.filtered == 0 && by_options(pass, set).value_or(0) == 0;
   });
   if (is_whole && is_plain)
@@ -141,8 +203,18 @@ std::string balance_text(const RunRecord& run, const SetCounts& set) {
     return "Each epoch trained on as many samples as its options take of the index, but for those "
            "that a fault has cost: trained on + skipped + filtered = index, less what the options "
            "leave out, or with what they take again.";
-  return "What an epoch takes and does not use is left where the epoch was cut, by an option or a "
-         "stop, or the last batch was not full and dropped.";
+  const bool has_skipped_steps =
+      !each([](const Pass& pass, const SetCounts& /*set*/) { return pass.skipped_steps == 0; });
+  std::string text;
+  if (has_skipped_steps)
+    text =
+        "Samples of steps that were skipped have trained nothing: loss or gradients were not "
+        "finite. ";
+  if (!each([](const Pass& pass, const SetCounts& set) { return pass.not_used(set) == 0; }))
+    text +=
+        "What an epoch takes and does not use is left where the epoch was cut, by an option or "
+        "a stop, or the last batch was not full and dropped.";
+  return text;
 }
 
 LedgerRow skip_row(const RunEvent& epoch, const RecordJson& skip) {
@@ -183,9 +255,10 @@ std::string skips_table(const RunRecord& run) {
 }  // namespace
 
 std::string ledger_of(const RunRecord& run) {
-  const SetCounts set(run, "train");
-  return fmt::format("<p>{}</p>\n", balance_text(run, set)) + train_table(run, set) +
-         evaluation_table(run) + skips_table(run);
+  const SetOfSessions sets(run, "train");
+  return fmt::format("<p>{}</p>\n", balance_text(run, sets)) +
+         changes_text(run, sets, "trained on") + train_table(run, sets) + evaluation_table(run) +
+         skips_table(run);
 }
 
 }  // namespace millrace::tools

@@ -50,10 +50,10 @@ std::string run_failure(const RunRecord& run) {
 
 std::string tiles(const RunRecord& run) {
   std::string all = "<dl class=\"tiles\">";
-  const std::string monitor = text_in(run.end, "monitor");
-  if (const auto best = number_in(run.end, "best"))
-    all += tile("best " + monitor, measure_format(monitor)(*best),
-                fmt::format("epoch {:.0f}", number_in(run.end, "best_epoch").value_or(0)));
+  const std::string monitor = monitor_of(run);
+  if (const auto best = best_epoch_of(run))
+    all += tile("best " + monitor, measure_format(monitor)(best->first),
+                fmt::format("epoch {:.0f}{}", best->second, run.end.is_null() ? ", so far" : ""));
   if (const auto loss = run.last("val_loss")) {
     const auto least = best_of(run, "val_loss");
     all += tile(
@@ -68,6 +68,18 @@ std::string tiles(const RunRecord& run) {
     all += tile("waiting for input", html::percent(*wait), "of the devices' time");
   all += tile("epochs", std::to_string(run.epochs.size()), run_time_text(run));
   return all + "</dl>\n";
+}
+
+/// Of a run that has gone on where it would have failed.
+std::string skipped_steps_text(const RunRecord& run) {
+  const SkippedSteps all = skipped_steps(run);
+  if (all.skipped == 0) return {};
+  return fmt::format(
+      "<div class=\"verdict\"><p><b>{:.0f} of {:.0f} steps were skipped: their loss or gradients "
+      "were not finite.</b></p><p>The samples of these steps ({}) have trained nothing. Lower the "
+      "learning rate, clip the gradients, or check the data; without --on-non-finite skip such a "
+      "step ends the run.</p></div>\n",
+      all.skipped, all.steps, html::number(all.samples));
 }
 
 std::string verdict(const RunRecord& run) {
@@ -93,7 +105,7 @@ std::string said_of(const RunRecord& run) {
 std::string head_of(const RunRecord& run) {
   return fmt::format("<h1>{}{}</h1>\n<p class=\"soft\">{}</p>\n{}{}", escaped(run.name),
                      run_state(run), escaped(said_of(run)), tiles(run),
-                     run_failure(run) + verdict(run));
+                     run_failure(run) + skipped_steps_text(run) + verdict(run));
 }
 
 std::string head(const std::vector<RunRecord>& runs, const std::string& navigation) {
@@ -157,7 +169,12 @@ std::string stage_table(const RunRecord& run) {
                       {"bytes/s", true},
                       {"threads", true}},
                      cells) +
-         "<p class=\"soft\">Per second of training, all processes together.</p>\n";
+         "<p class=\"soft\">Per second of training, all processes together." +
+         (run.sessions > 1 ? " Samples and seconds are those of the epochs that ended, of one that "
+                             "a session has continued those of its rest: an epoch that a session "
+                             "was stopped in has neither of before, but for what was read ahead."
+                           : "") +
+         "</p>\n";
 }
 
 std::string queue_text(const RunRecord& run) {

@@ -69,16 +69,59 @@ std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std
   return best;
 }
 
+std::string monitor_of(const RunRecord& run) {
+  std::string monitor = text_in(run.end, "monitor");
+  if (monitor.empty()) monitor = text_in(member(run.config, "options"), "monitor");
+  if (!monitor.empty()) return monitor;
+  monitor =
+      trainer::default_monitor([&](const std::string& name) { return run.last(name).has_value(); });
+  return run.last(monitor) ? monitor : "";
+}
+
+std::optional<std::pair<double, double>> best_epoch_of(const RunRecord& run) {
+  const std::string monitor = monitor_of(run);
+  if (const auto best = number_in(run.end, "best"))
+    return std::pair(*best, number_in(run.end, "best_epoch").value_or(0));
+  for (auto epoch = run.epochs.rbegin(); epoch != run.epochs.rend(); ++epoch)
+    if (const auto value = number_in(epoch->values, monitor);
+        value && member(epoch->values, "is_best") == true)
+      return std::pair(*value, number_in(epoch->values, "epoch").value_or(0));
+  return best_of(run, monitor);
+}
+
+// The first step of a session's epoch is none of "steps", which are those that it is timed by.
+SkippedSteps skipped_steps(const RecordJson& epoch) {
+  return {.skipped = number_in(epoch, "skipped_steps").value_or(0),
+          .samples = number_in(epoch, "skipped_step_samples").value_or(0),
+          .steps = number_in(epoch, "steps").value_or(0) + 1};
+}
+
+SkippedSteps skipped_steps(const RunRecord& run) {
+  SkippedSteps all;
+  for (const RunEvent& epoch : run.epochs) {
+    const SkippedSteps own = skipped_steps(epoch.values);
+    all.skipped += own.skipped;
+    all.samples += own.samples;
+    all.steps += own.steps;
+  }
+  return all;
+}
+
 std::string run_state(const RunRecord& run) {
   if (!run.fault.is_null()) return "<span class=\"state bad\">failed</span>";
   if (run.end.is_null()) return "<span class=\"state\">not ended, or still running</span>";
   const std::string by = text_in(run.end, "stopped_by");
-  if (by.empty()) return "<span class=\"state good\">all epochs done</span>";
+  const SkippedSteps steps = skipped_steps(run);
+  if (by.empty() && steps.skipped == 0) return "<span class=\"state good\">all epochs done</span>";
+  if (by.empty())
+    return fmt::format(
+        "<span class=\"state{}\">all epochs done, {:.0f} of {:.0f} steps skipped</span>",
+        2 * steps.skipped > steps.steps ? " bad" : "", steps.skipped, steps.steps);
   return fmt::format("<span class=\"state\">stopped by {}</span>", html::escaped(by));
 }
 
 std::string run_time_text(const RunRecord& run) {
-  const std::string time = html::duration(run.seconds);
+  const std::string time = (run.took_longer ? "at least " : "") + html::duration(run.seconds);
   return run.sessions > 1 ? fmt::format("{} in {} sessions", time, run.sessions) : time;
 }
 

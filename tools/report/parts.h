@@ -29,9 +29,21 @@ std::string epoch_name(const RunEvent& epoch);
 std::string (*measure_format(const std::string& measure))(double);
 /// The best value that an epoch has of a measure, and that epoch; nullopt if none has one.
 std::optional<std::pair<double, double>> best_of(const RunRecord& run, const std::string& measure);
+/// "val_top1", as the run says or would have decided; empty: no epoch is whole.
+std::string monitor_of(const RunRecord& run);
+/// The best value of that, and its epoch, as the run says; of one that has not ended, so far.
+std::optional<std::pair<double, double>> best_epoch_of(const RunRecord& run);
 /// "failed", "all epochs done", "stopped by max-time", as HTML.
 std::string run_state(const RunRecord& run);
-/// "12.3 s", "12.3 s in 2 sessions".
+/// Steps that were skipped since their loss or gradients were not finite, of how many.
+struct SkippedSteps {
+  double skipped = 0;
+  double samples = 0;  ///< in these
+  double steps = 0;    ///< that the skipped ones are of
+};
+SkippedSteps skipped_steps(const RecordJson& epoch);
+SkippedSteps skipped_steps(const RunRecord& run);
+/// "12.3 s", "12.3 s in 2 sessions", "at least 12.3 s in 3 sessions".
 std::string run_time_text(const RunRecord& run);
 /// "2 processes × 4", of a run.json or one of its sessions; "–": it does not say.
 std::string devices_text(const RecordJson& start);

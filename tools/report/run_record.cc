@@ -201,6 +201,9 @@ RunRecord read_run(const io::Opener& opener, const std::string& path) {
   read_metrics(metrics.text(), run);
   run.config = read_json(opener, path + "/config.json", run);
   run.start = read_json(opener, path + "/run.json", run);
+  const auto told = static_cast<int>(sessions_of(run.start).size());
+  run.took_longer = told > run.sessions;
+  run.sessions = std::max(run.sessions, told);
   run.evaluation = read_if_there(opener, path + "/evaluation-best.json", run);
   if (run.evaluation.is_null())
     run.evaluation = read_if_there(opener, path + "/evaluation.json", run);

@@ -27,7 +27,8 @@ std::optional<double> number_in(const RecordJson& json, const std::string& name)
 std::string text_in(const RecordJson& json, const std::string& name);
 
 /// The sessions of a run.json, in their order: a list of objects with "started", "command", "host",
-/// "processes", "devices", "peak_bytes", as far as they are known.
+/// "processes", "devices", "peak_bytes", "first_epoch", and "data" with the counts and a digest of
+/// its sets, as far as they are known.
 RecordJson sessions_of(const RecordJson& start);
 
 /// An event of metrics.jsonl, with its place on the run's axis.
@@ -59,6 +60,8 @@ struct RunRecord {
   /// Of all sessions together: of one that was killed its epochs alone.
   double seconds = 0;
   int sessions = 1;  ///< how often it was begun or gone on with, as far as that can be told
+  /// Whether `seconds` lacks something: a session was killed, or ended before its first step.
+  bool took_longer = false;
   /// What of the folder could not be read.
   std::vector<std::string> notes = {};
 

@@ -13,6 +13,7 @@
 #include "decode/codec.h"
 #include "decode/encode.h"
 #include "io/base/base64.h"
+#include "io/base/bidi.h"
 #include "io/base/fault_text.h"
 #include "io/byte_sink.h"
 #include "io/opener.h"
@@ -196,7 +197,7 @@ const char* kind_word(DetailKind kind) {
 }
 
 std::string dumped(const RecordJson& json) {
-  return json.dump(-1, ' ', false, RecordJson::error_handler_t::replace) + "\n";
+  return with_escaped_bidi(json.dump(-1, ' ', false, RecordJson::error_handler_t::replace)) + "\n";
 }
 
 /// One slot's pixels, of bytes or of normalised numbers.

@@ -14,6 +14,7 @@
 #include "io/base/check.h"
 #include "io/base/error.h"
 #include "io/base/fault_text.h"
+#include "io/base/hash.h"
 #include "io/base/host.h"
 #include "io/base/json.h"
 #include "io/base/process_facts.h"
@@ -72,6 +73,20 @@ RecordJson describe_set(const PageData& set) {
   bool is_counted = !identity->shards.empty();
   json["shards"] = shards_of(*identity, samples, is_counted);
   if (is_counted) json["samples"] = samples;
+  return json;
+}
+
+/// What a session is told by: counts, and a digest of the shards.
+RecordJson counts_of(const RecordJson& set) {
+  auto json = RecordJson::object();
+  for (const char* count : {"samples", "epoch_samples"})
+    if (set.contains(count)) json[count] = set[count];
+  if (!set.contains("shards")) return json;
+  const std::string shards =
+      set["shards"].dump(-1, ' ', false, RecordJson::error_handler_t::replace);
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(shards)));
+  json["digest"] = hash.hex();
   return json;
 }
 
@@ -134,16 +149,24 @@ void RunPage::on_epoch_end(const trainer::EpochEvent& /*event*/) {
 
 void RunPage::keep_memory(const std::vector<std::uint64_t>& peak_bytes) {
   if (!has_started_) return;
-  options_.start["sessions"].back()["peak_bytes"] = peak_bytes;
+  keep_of_session("peak_bytes", peak_bytes);
+}
+
+void RunPage::keep_of_session(const char* name, const RecordJson& value) {
+  options_.start["sessions"].back()[name] = value;
   try {
     write_start();
   } catch (const std::exception& error) {
-    options_.log.warn("run.json does not say the session's memory: " + fault_text(error));
+    options_.log.warn(
+        fmt::format("run.json does not say the session's {}: {}", name, fault_text(error)));
   }
 }
 
-void RunPage::on_epoch_start(std::int64_t /*epoch*/) {
-  if (!has_started_ || Clock::now() < next_) return;
+void RunPage::on_epoch_start(std::int64_t epoch) {
+  if (!has_started_) return;
+  if (!options_.start["sessions"].back().contains("first_epoch"))
+    keep_of_session("first_epoch", epoch);
+  if (Clock::now() < next_) return;
   draw();
   next_ = Clock::now() + kInterval;
 }
@@ -190,8 +213,11 @@ RecordJson describe_start(const PageStart& start, const std::vector<PageData>& s
                               {"processes", topology.processes},
                               {"devices", topology.devices}});
   json["data"] = RecordJson::object();
-  for (const PageData& set : sets)
-    if (!set.specs.empty()) json["data"][set.name] = describe_set(set);
+  for (const PageData& set : sets) {
+    if (set.specs.empty()) continue;
+    json["data"][set.name] = describe_set(set);
+    json["sessions"].front()["data"][set.name] = counts_of(json["data"][set.name]);
+  }
   return json;
 }
 

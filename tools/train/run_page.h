@@ -47,6 +47,7 @@ class RunPage final : public trainer::Observer {
   void write(const std::string& name, const std::string& text) const;
   void write_start() const;
   void keep_earlier_sessions();
+  void keep_of_session(const char* name, const RecordJson& value);
 
   RunPageOptions options_;
   bool has_started_ = false;  ///< then the folder is this run's

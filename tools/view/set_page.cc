@@ -288,6 +288,26 @@ std::string where_text(const Where& where) {
   return name.empty() ? "–" : "<code>" + escaped(printable(name, 200)) + "</code>";
 }
 
+/// What training on pictures would lose of sets that can be read.
+std::string pictureless_of(const SetPage& page) {
+  std::uint64_t all = 0;
+  std::string keys;
+  std::size_t named = 0;
+  for (const SetSurvey& survey : page.surveys) {
+    all += survey.num_pictureless;
+    for (const PicturelessSample& sample : survey.pictureless)
+      if (named++ < SetSurvey::kMostPictureless)
+        keys += fmt::format("{}<code>{} {}</code>", named > 1 ? ", " : "",
+                            escaped(io::printable_url(survey.shards[sample.shard].url)),
+                            escaped(sample.key));
+  }
+  if (all == 0) return {};
+  const std::uint64_t listed = std::min<std::uint64_t>(named, SetSurvey::kMostPictureless);
+  return fmt::format("<p>{} without a picture, which training would lose: {}{}</p>\n",
+                     counted(all, "sample"), keys,
+                     all > listed ? fmt::format(" and {} more", all - listed) : "");
+}
+
 std::string broken_of(const SetPage& page) {
   std::vector<std::vector<std::string>> rows;
   std::uint64_t broken = 0;
@@ -303,8 +323,12 @@ std::string broken_of(const SetPage& page) {
                         escaped(printable(fault.message, 400)),
                         whole(fault.samples) + (fault.more ? " or more" : "")});
   }
-  if (rows.empty()) return "<p>None: every sample could be read, and every picture decoded.</p>\n";
-  return fmt::format(
+  const std::string pictureless = pictureless_of(page);
+  if (rows.empty() && pictureless.empty())
+    return "<p>None: every sample could be read, has a picture, and that could be decoded.</p>\n";
+  if (rows.empty()) return pictureless;
+  return pictureless +
+         fmt::format(
              "<p>{} could not be read or decoded{}</p>\n", counted(broken, "sample"),
              faults > rows.size() ? fmt::format("; the first {} faults:", rows.size()) : ":") +
          html::table({{"shard"}, {"member"}, {"offset", true}, {"why"}, {"samples", true}}, rows);
@@ -323,7 +347,10 @@ std::string page_tiles(const SetPage& page) {
               none == 0                   ? "by the field cls"
               : set.stats.classes.empty() ? "no sample has the field cls"
                                           : counted(none, "sample") + " without the field cls");
-  all += tile("broken", whole(set.broken), "samples");
+  all += tile("broken", whole(set.broken),
+              set.num_pictureless == 0
+                  ? "samples"
+                  : "samples; " + counted(set.num_pictureless, "other") + " without a picture");
   all += tile("same bytes", whole(surplus(page.copies)),
               page.contradicting.empty()
                   ? "copies of another picture"

@@ -125,7 +125,10 @@ class SurveyPass {
     if (found.picture) stats.size = found.picture->facts.size;
     survey_.stats.add(stats);
     if (found.label) survey_.add_class(shard, *found.label);
-    if (found.picture) survey_.add(std::move(*found.picture));
+    if (found.picture)
+      survey_.add(std::move(*found.picture));
+    else
+      survey_.add_without_picture({.shard = shard, .key = sample.key});
   }
 
   const SurveyInput& input_;
@@ -177,6 +180,11 @@ void SetSurvey::add(SurveyedPicture picture) {
   if (!is_sampled(picture, sampled_bits)) return;
   pictures.push_back(std::move(picture));
   while (pictures.size() > most_pictures_ && sampled_bits < 63) sample_pictures(sampled_bits + 1);
+}
+
+void SetSurvey::add_without_picture(PicturelessSample sample) {
+  ++num_pictureless;
+  if (pictureless.size() < kMostPictureless) pictureless.push_back(std::move(sample));
 }
 
 void SetSurvey::add_class(std::uint32_t shard, std::int64_t label) {

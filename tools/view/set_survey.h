@@ -40,6 +40,12 @@ struct SurveyedPicture {
   PictureFacts facts = {};
 };
 
+/// A sample that has no picture, which a model of pictures cannot be trained on.
+struct PicturelessSample {
+  std::uint32_t shard = 0;  ///< in SetSurvey::shards
+  std::string key = {};
+};
+
 struct SurveyedShard {
   std::string url;
   std::uint64_t samples = 0;
@@ -84,6 +90,7 @@ class SetSurvey {
   /// `shard`: its number. Called in the shards' order.
   void add_sample(std::uint32_t shard, std::uint64_t bytes);
   void add(SurveyedPicture picture);
+  void add_without_picture(PicturelessSample sample);
   void add_class(std::uint32_t shard, std::int64_t label);
   /// Keeps the pictures whose digest begins with `bits` zero bits.
   void sample_pictures(int bits);
@@ -100,7 +107,11 @@ class SetSurvey {
   Histogram sizes;      ///< of files, in bytes
   Histogram levels;     ///< mean grey levels
   std::vector<wds::FaultLedger::Entry> faults = {};
-  std::uint64_t broken = 0;  ///< samples that the faults cost
+  std::uint64_t broken = 0;           ///< samples that the faults cost
+  std::uint64_t num_pictureless = 0;  ///< samples that have no picture and are not broken
+  /// The first kMostPictureless of them.
+  std::vector<PicturelessSample> pictureless = {};
+  static constexpr std::size_t kMostPictureless = 200;
   /// In the set's order.
   std::vector<SurveyedPicture> pictures = {};
   int sampled_bits = 0;  ///< one picture of 2 to this power is among `pictures`

@@ -9,6 +9,7 @@
 
 #include "io/base/error.h"
 #include "io/base/json.h"
+#include "io/base/text.h"
 #include "pipeline/position.h"
 #include "trainer/detail/loop/epoch_report.h"
 #include "trainer/detail/loop/feed_pass.h"
@@ -29,6 +30,20 @@ std::vector<double> sums_from_json(const std::string& meters, std::size_t wanted
   return sums;
 }
 
+/// Of an epoch of `steps` steps in this session.
+std::string skipped_steps_text(const EpochEvent& event, std::int64_t steps) {
+  if (event.skipped_steps < steps)
+    return fmt::format("Epoch {}: {} of {} skipped, their loss or gradients were not finite",
+                       event.epoch, event.skipped_steps,
+                       counted(static_cast<std::uint64_t>(steps), "step"));
+  return fmt::format(
+      "Epoch {}: all of its steps ({}) were skipped, their loss or gradients were not finite, so "
+      "it "
+      "has not changed the weights: lower the learning rate, or check the data; weights that are "
+      "lost already are those of an earlier checkpoint",
+      event.epoch, steps);
+}
+
 }  // namespace
 
 EpochTraining::EpochTraining(const RunParts& run, RunSaves& saves, const Schedule& schedule,
@@ -46,11 +61,8 @@ EpochEvent EpochTraining::run(std::int64_t epoch) {
   train(epoch, *feed);
   EpochEvent event = make_event(epoch, first_step, *feed);
   const EpochTotals& totals = totals_.front();
-  if (totals.skipped_steps > 0) {
-    run_.options.log.warn(
-        fmt::format("Epoch {}: {} steps skipped, their loss or gradients were not finite",
-                    event.epoch, totals.skipped_steps));
-  }
+  if (totals.skipped_steps > 0)
+    run_.options.log.warn(skipped_steps_text(event, totals.steps - first_step));
   if (!totals.stopped) shown_steps_ = totals.steps;
   return event;
 }
@@ -118,6 +130,8 @@ EpochEvent EpochTraining::make_event(std::int64_t epoch, std::int64_t first_step
   event.epoch = epoch + 1;
   event.train = measures_of(run_.input.objective, first.sums);
   event.train_samples = std::llround(first.sums.back());
+  event.skipped_steps = first.skipped_steps;
+  event.skipped_step_samples = std::llround(first.skipped_step_samples);
   event.skipped_samples = all.skipped;
   event.refetched = all.refetched;
   event.replica_train_samples = first.replica_samples;

@@ -221,6 +221,7 @@ void ReplicaEpoch::take_over(const StepOutcome& outcome) {
   if (!outcome.changes()) ++totals_.skipped_updates;
   if (!outcome.is_finite) {
     ++totals_.skipped_steps;
+    totals_.skipped_step_samples += outcome.samples;
     return;
   }
   flat::add(std::span(totals_.sums).first(outcome.sums.size()), outcome.sums);

@@ -67,7 +67,8 @@ struct EpochTotals {
   std::int64_t replica_samples = 0;
   std::int64_t steps = 0;  ///< of the epoch, including those before a resume
   std::int64_t global_step = 0;
-  std::int64_t skipped_steps = 0;  ///< not finite; they count as steps
+  std::int64_t skipped_steps = 0;   ///< not finite; they count as steps
+  double skipped_step_samples = 0;  ///< valid ones of these, of all replicas
   /// Over the whole run, as StepNumbers::skipped.
   std::int64_t skipped_updates = 0;
   bool stopped = false;  ///< before the epoch's end

@@ -1,0 +1,21 @@
+#include "tools/named_twice.h"
+
+#include <vector>
+
+#include "io/opener.h"
+#include "io/same_file.h"
+#include "tools/values.h"
+
+namespace millrace::tools {
+
+void refuse_named_twice(std::span<const std::string> places) {
+  std::vector<std::string> identities;
+  for (const std::string& place : places) identities.push_back(io::file_identity(place));
+  const auto repeated = io::find_repeated(identities);
+  if (!repeated) return;
+  const std::string one = io::printable_url(places[repeated->first]);
+  const std::string other = io::printable_url(places[repeated->second]);
+  require(false, one == other ? one + " is named twice" : one + " and " + other + " are one");
+}
+
+}  // namespace millrace::tools
