@@ -90,7 +90,7 @@ std::string overview(std::span<const std::unique_ptr<Command>> commands) {
 }
 
 /// What the program is asked for about itself.
-int print(const std::string& text) {
+int print_help(const std::string& text) {
   try {
     Output out(stdout);
     out.write(std::as_bytes(std::span(text)));
@@ -180,7 +180,7 @@ int explain(const std::string& topic, const Command& command, const CLI::App& ap
     return complain("millrace " + command.name(),
                     "no help on " + printable(topic) + or_names(topic, topics), kUsage);
   }
-  return print(text);
+  return print_help(text);
 }
 
 int run_command(std::span<const std::string> words, Command& command, SignalStop& signals) {
@@ -196,7 +196,7 @@ int run_command(std::span<const std::string> words, Command& command, SignalStop
   } catch (const CLI::Success& asked) {
     std::ostringstream text;
     app.exit(asked, text, text);
-    return print(text.str());
+    return print_help(text.str());
   } catch (const CLI::ParseError& error) {
     return complain(who, usage_text(error) + " (see " + who + " --help)", kUsage);
   } catch (const Error& error) {
@@ -257,8 +257,8 @@ int run_program(std::span<const std::string> words,
     asked.insert(asked.end(), words.begin() + 2, words.end());
     return run_program(asked, commands, signals);
   }
-  if (help) return print(overview(commands));
-  if (name == "--version" || name == "-V" || name == "version") return print(version_text() + "\n");
+  if (help) return print_help(overview(commands));
+  if (name == "--version" || name == "-V" || name == "version") return print_help(version_text() + "\n");
   for (const auto& command : commands)
     if (command->name() == name) return run_command(words.subspan(1), *command, signals);
   return complain("millrace", unknown_command(name, commands), kUsage);

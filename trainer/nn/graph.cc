@@ -456,6 +456,7 @@ Value GraphBuilder::linear(std::string name, Value x, const Linear& options) {
 
 Value GraphBuilder::custom(std::string name, std::shared_ptr<const CustomLayer> layer,
                            const std::vector<Value>& inputs) {
+  require(layer != nullptr, "the layer " + name + " is null");
   std::vector<Shape> shapes;
   for (const Value input : inputs) shapes.push_back(shape(input));
   const auto result = [&] {
@@ -465,10 +466,16 @@ Value GraphBuilder::custom(std::string name, std::shared_ptr<const CustomLayer> 
       refuse(name, Custom{layer}, error.message(), inputs);
     }
   }();
+  const auto has_values = [](const Shape& of) {
+    return std::ranges::all_of(of, [](std::int64_t side) { return side > 0; });
+  };
+  if (!has_values(result)) refuse(name, Custom{layer}, "has a result of no size", inputs);
   const Value value = append(std::move(name), Custom{layer}, inputs, result);
   Node& node = nodes_[value.node];
   const auto own = [&](const std::string& part, std::optional<CustomParameter> parameter) {
     if (!parameter) return kNoParameter;
+    if (!has_values(parameter->shape))
+      refuse(node.name, Custom{layer}, "has a parameter of no size", inputs);
     return declare({node.name + part,
                     std::move(parameter->shape),
                     parameter->decay,
