@@ -66,8 +66,28 @@ TEST_F(CreateFromCsv, FindsFilesByColumnsAndPacksLabelsInColumnOrder) {
             R"({"labels":[1.5,0],"group":"st1","note":"says \"no\", twice\nover"})");
   EXPECT_EQ(field(dir_ / "out-0.tar", "im_2.json"),
             R"({"labels":[-2000.0,1],"group":"st1","note":"007"})");
-  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.json"), R"({"labels":[0.0,1],"group":"st2","note":12})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.json"),
+            R"({"labels":[0.0,1],"group":"st2","note":"12"})");
   EXPECT_EQ(field(dir_ / "out-0.tar", "im*.jpg"), "three");
+}
+
+TEST_F(CreateFromCsv, AColumnIsOfNumbersOnlyWhereNoTextIsLost) {
+  const auto made = create_table(
+      "Study,Series,Image,n,price,x,exp,id,zip,q,version\n"
+      "st1,se1,im.1,-3,1.50,0.1,12e5,12345678901234567890123,007,\"3\",1.1\n"
+      "st1,se1,im.2, 18446744073709551615,12.25,1e-05,1200e3,1,12,4,1.10\n"
+      "st2,se 3,im*,,0.00,100000.0,5,2,13,5,2.0\n",
+      {"--columns", "n", "price", "x", "exp", "id", "zip", "q", "version", "--key", "{Image}"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im_1.json"),
+            R"({"n":-3,"price":1.5,"x":0.1,"exp":"12e5","id":"12345678901234567890123",)"
+            R"("zip":"007","q":"3","version":"1.1"})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im_2.json"),
+            R"({"n":18446744073709551615,"price":12.25,"x":1e-05,"exp":"1200e3","id":"1",)"
+            R"("zip":"12","q":"4","version":"1.10"})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.json"),
+            R"({"n":"","price":0.0,"x":100000.0,"exp":"5","id":"2","zip":"13","q":"5",)"
+            R"("version":"2.0"})");
 }
 
 TEST_F(CreateFromCsv, WildCardsMatchWithinANameFromBothEnds) {
