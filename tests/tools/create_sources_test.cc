@@ -127,6 +127,21 @@ TEST_F(CreateFromCsv, ClassNumbersStayAsTheyAre) {
   EXPECT_THAT(list_dir(dir_.path().string()), ::testing::Not(Contains("out-classes.txt")));
 }
 
+TEST_F(CreateFromCsv, DifferentTextsAreNotOneClass) {
+  const std::string head = "Study,Series,Image,what\n";
+  for (const auto& [one, other] : {std::pair("01", "1"), std::pair("1", "1.0"),
+                                   std::pair(" cat", "cat"), std::pair("cat", "cat ")}) {
+    const auto made = create_table(head + "st1,se1,im.1," + one + "\nst1,se1,im.2," + other + "\n",
+                                   {"--class", "what"});
+    EXPECT_EQ(made.status, 1);
+    EXPECT_THAT(made.err, HasSubstr(fmt::format("'{}' and '{}' would be one class", one, other)));
+  }
+  EXPECT_EQ(create_table(head + "st1,se1,im.1, 1\nst1,se1,im.2, 1\nst2,se 3,im*,02\n",
+                         {"--class", "what"})
+                .status,
+            0);
+}
+
 struct BadTable {
   std::string what;
   std::string table;
@@ -194,6 +209,14 @@ TEST(CreateFromList, TakesPathsAndLabels) {
   EXPECT_EQ(field(dir / "out-0.tar", "a b.cls"), "1");
   EXPECT_EQ(field(dir / "out-0.tar", "c_v1.png"), "c");
   EXPECT_EQ(read_file(dir / "out-classes.txt"), "ant\nzebra\n");
+}
+
+TEST(CreateFromList, DifferentTextsAreNotOneClass) {
+  const TempDir dir;
+  for (const char* name : {"a.jpg", "b.jpg"}) write_file(dir / name, name);
+  write_file(dir / "t.txt", "a.jpg\t01\nb.jpg\t1\n");
+  EXPECT_THAT(create(dir, {"--from-list", "t.txt"}).err,
+              AllOf(HasSubstr("'01' and '1' would be one class"), HasSubstr("t.txt")));
 }
 
 TEST(CreateFromList, SaysWhichLineIsWrong) {

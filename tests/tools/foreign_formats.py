@@ -313,6 +313,8 @@ def parquet():
     pq.write_table(pa.table({"label": [1, -1]}), "minus.parquet")
     assert "class -1 is negative" in refused("--from-parquet", "minus.parquet", "--label", "label")
     assert "row 1" in refused("--from-parquet", "minus.parquet", "--label", "label")
+    pq.write_table(pa.table({"label": ["01", "1", "2"]}), "padded.parquet")
+    assert "column label: '01' and '1' would be one class" in refused("--from-parquet", "padded.parquet", "--label", "label")
     assert "no picture but 1" in refused("--from-parquet", "minus.parquet", "--images", "label")
 
 

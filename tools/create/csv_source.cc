@@ -36,7 +36,7 @@ std::optional<Json> as_number(const std::string& text) {
   }
 }
 
-std::string_view without_blanks(std::string_view text) {
+std::string_view cell_text(std::string_view text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
@@ -55,7 +55,7 @@ std::string shortest(double value, std::chars_format format) {
 class ColumnType {
  public:
   void look_at(const std::string& cell, bool quoted) {
-    const std::string_view text = without_blanks(cell);
+    const std::string_view text = cell_text(cell);
     if (text.empty() && !quoted) return;
     are_numbers_ = are_numbers_ && !quoted && is_usual(text);
   }
@@ -138,7 +138,7 @@ class CsvSource final : public SampleSource {
     FolderFence fence(options_.root, options_.outside);
     for (std::uint64_t i = 0; i < table_.num_rows(); ++i)
       at_row(i, [&] { look_at(i, finder, fence); });
-    classes_.settle();
+    wds::in_column(options_.class_column, [&] { classes_.settle(); });
     classes_.warn_if_mixed(options_.log);
     check_keys(
         size(), [&](std::uint64_t i) { return key(i, table_.row(i)); },

@@ -316,7 +316,7 @@ class RecordSource final : public SampleSource {
         at_column(*class_,
                   [&] { classes_.add(record_text(read(i, class_columns_).values.front())); });
       });
-    classes_.settle();
+    at_column(*class_, [&] { classes_.settle(); });
     classes_.warn_if_mixed(request_.log);
   }
 
