@@ -315,6 +315,13 @@ def parquet():
     assert "row 1" in refused("--from-parquet", "minus.parquet", "--label", "label")
     pq.write_table(pa.table({"label": ["01", "1", "2"]}), "padded.parquet")
     assert "column label: '01' and '1' would be one class" in refused("--from-parquet", "padded.parquet", "--label", "label")
+    gaps = pa.array([[None, encoded(1), None, encoded(2)]], pa.list_(pa.binary()))
+    pq.write_table(pa.table({"image": gaps, "more": gaps}), "gaps.parquet")
+    create("--from-parquet", "gaps.parquet", "--images", "image", "more")
+    views = {"1.jpg": encoded(1), "3.jpg": encoded(2), "more.1.jpg": encoded(1), "more.3.jpg": encoded(2)}
+    expect({"00000000": views})
+    for suffix, data in views.items():
+        assert said("cat", "gaps.parquet#image=image,more", f"gaps/00000000.{suffix}") == data
     assert "no picture but 1" in refused("--from-parquet", "minus.parquet", "--images", "label")
 
 

@@ -376,9 +376,9 @@ class RecordSource final : public SampleSource {
       if (value.files.empty() && !value.json.is_null())
         throw Error(ErrorCode::kCorrupt, "no picture but " + printable(printed(value.json)));
       if (value.files.empty() && own) throw Error(ErrorCode::kCorrupt, "no picture");
-      for (std::size_t i = 0; i < value.files.size(); ++i) {
-        wds::Field field = file_field(own, value.files[i]);
-        if (value.is_list) field.suffix = std::to_string(i) + "." + field.suffix;
+      for (const RecordFile& file : value.files) {
+        wds::Field field = file_field(own, file);
+        if (value.is_list) field.suffix = std::to_string(file.place) + "." + field.suffix;
         if (!own) field.suffix = names_[column] + "." + field.suffix;
         sample.fields.push_back(std::move(field));
       }

@@ -30,6 +30,8 @@ struct RecordFile {
   io::Bytes data = {};
   /// The suffix that such files have: "npy", "mp4"; empty: as their content tells.
   std::string suffix = {};
+  /// Its place in a list, in which elements that are missing count.
+  std::size_t place = 0;
   /// Raw pixels in place of `data`: encoded when they are written.
   std::optional<decode::Image> pixels = {};
 };

@@ -61,7 +61,8 @@ RecordValue record_value(wds::RowValue value) {
     return RecordValue::of(parse_json<RecordJson>(value.json, "a value", {.unique_keys = false}));
   RecordValue record{.is_list = value.is_list};
   for (wds::RowFile& file : value.files)
-    record.files.push_back({.data = std::move(file.data), .suffix = std::move(file.suffix)});
+    record.files.push_back(
+        {.data = std::move(file.data), .suffix = std::move(file.suffix), .place = file.place});
   return record;
 }
 

@@ -99,7 +99,11 @@ RecordValue mds_list(std::string_view element, const io::Bytes& data) {
   if (data.size() < 8) throw Error(ErrorCode::kCorrupt, "no list of pictures");
   RecordValue value = jpeg_list(data.slice(4, data.size() - 4));
   for (RecordFile& file : value.files)
-    if (element == "pil") file = pil_file(file.data);
+    if (element == "pil") {
+      const std::size_t place = file.place;
+      file = pil_file(file.data);
+      file.place = place;
+    }
   return value;
 }
 
