@@ -315,6 +315,10 @@ def parquet():
     assert "row 1" in refused("--from-parquet", "minus.parquet", "--label", "label")
     pq.write_table(pa.table({"label": ["01", "1", "2"]}), "padded.parquet")
     assert "column label: '01' and '1' would be one class" in refused("--from-parquet", "padded.parquet", "--label", "label")
+    pq.write_table(pa.table({"image": [encoded(0), b""], "mask": [b"", encoded(1)]}), "empty.parquet")
+    for column, row in (("image", 1), ("mask", 0)):
+        message = refused("--from-parquet", "empty.parquet", "--images", column)
+        assert f"row {row}: column {column}: no picture: its bytes are empty" in message, message
     gaps = pa.array([[None, encoded(1), None, encoded(2)]], pa.list_(pa.binary()))
     pq.write_table(pa.table({"image": gaps, "more": gaps}), "gaps.parquet")
     create("--from-parquet", "gaps.parquet", "--images", "image", "more")

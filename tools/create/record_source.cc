@@ -376,7 +376,10 @@ class RecordSource final : public SampleSource {
       if (value.files.empty() && !value.json.is_null())
         throw Error(ErrorCode::kCorrupt, "no picture but " + printable(printed(value.json)));
       if (value.files.empty() && own) throw Error(ErrorCode::kCorrupt, "no picture");
+      const bool picture = std::ranges::find(images_, column) != images_.end();
       for (const RecordFile& file : value.files) {
+        if (picture && !file.pixels && file.data.size() == 0)
+          throw Error(ErrorCode::kCorrupt, "no picture: its bytes are empty");
         wds::Field field = file_field(own, file);
         if (value.is_list) field.suffix = std::to_string(file.place) + "." + field.suffix;
         if (!own) field.suffix = names_[column] + "." + field.suffix;

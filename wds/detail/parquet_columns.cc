@@ -250,6 +250,7 @@ void ParquetColumns::add_files(const Use& use, RowValue& value, std::uint64_t ma
     wrong_value("no picture but another type of value");
   if (value.files.empty() && own) wrong_value("no picture");
   for (const RowFile& file : value.files) {
+    if (own && file.data.size() == 0) wrong_value("no picture: its bytes are empty");
     if (file.data.size() > max_bytes)
       throw Error(ErrorCode::kExhausted, fmt::format("a value of {} bytes; at most {} are read",
                                                      file.data.size(), max_bytes));
