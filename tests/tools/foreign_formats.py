@@ -319,6 +319,10 @@ def parquet():
     for column, row in (("image", 1), ("mask", 0)):
         message = refused("--from-parquet", "empty.parquet", "--images", column)
         assert f"row {row}: column {column}: no picture: its bytes are empty" in message, message
+    blobs = [b"plain", b"", bytes([0, 200])]
+    pq.write_table(pa.table({"score": [1, 2, 3], "blob": pa.array(blobs, pa.binary())}), "blobs.parquet")
+    create("--from-parquet", "blobs.parquet", "--columns", "score", "blob")
+    expect({f"{i:08}": {"json": {"score": i + 1}, "blob.bin": blob} for i, blob in enumerate(blobs)})
     gaps = pa.array([[None, encoded(1), None, encoded(2)]], pa.list_(pa.binary()))
     pq.write_table(pa.table({"image": gaps, "more": gaps}), "gaps.parquet")
     create("--from-parquet", "gaps.parquet", "--images", "image", "more")

@@ -89,6 +89,11 @@ class TableRecords final : public Records {
     return files_[piece.file] + " row " + std::to_string(index - same->first);
   }
 
+  bool is_binary(std::size_t column) const override {
+    const wds::ColumnKind kind = tables_.front()->columns()[column].kind;
+    return kind == wds::ColumnKind::kBytes || kind == wds::ColumnKind::kFile;
+  }
+
   std::vector<std::string> class_names(std::size_t column) const override {
     return tables_.front()->columns()[column].classes;
   }
