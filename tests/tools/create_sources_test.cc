@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -284,6 +285,25 @@ ProcessResult create_denied(const TempDir& dir, const std::string& folder,
                                           {"MILLRACE_TEST_DISK", folder},
                                           {"ASAN_OPTIONS", "verify_asan_link_order=0"}},
                           .folder = dir.path().string()});
+}
+
+TEST(CreateFromFolder, APipeIsNamedAndNotWaitedFor) {
+  const TempDir dir;
+  write_file(dir / "in/a.jpg", "a");
+  std::filesystem::create_symlink("a.jpg", dir / "in/b.jpg");
+  ASSERT_EQ(create(dir, {"--from-folder", "in"}).status, 0);
+  ASSERT_EQ(::mkfifo((dir / "in/c.jpg").c_str(), 0600), 0);
+  const ProcessResult made = create(dir, {"--from-folder", "in", "--force"});
+  EXPECT_EQ(made.status, 2);
+  EXPECT_THAT(made.err, AllOf(HasSubstr("in/c.jpg"), HasSubstr("no regular file")));
+}
+
+TEST(CreateFromFolder, WhatIsLeftOutIsNamed) {
+  const TempDir dir;
+  for (const char* name : {"x/a.jpg", "x/b.txt", "y/c.jpg", "y/d.csv"})
+    write_file(dir / ("in/" + std::string(name)), name);
+  EXPECT_THAT(create(dir, {"--from-folder", "in"}).err,
+              HasSubstr("2 files left out: not an image by its suffix: in/x/b.txt, ..."));
 }
 
 TEST(CreateFromFolder, AFolderThatMayNotBeListedIsNamedAndNothingIsMade) {
