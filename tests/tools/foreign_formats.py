@@ -496,6 +496,7 @@ def coco():
         return refused("--from-json", "bad.json", "--root", "pictures", "--masks", "classes")
 
     assert "annotation 3: no image has id 5" in spoilt(lambda d: d["annotations"][3].update(image_id=5))
+    assert "annotation 1: a second one of id 0" in spoilt(lambda d: d["annotations"][1].update(id=0))
     assert "no category has id 6" in spoilt(lambda d: d["annotations"][0].update(category_id=6))
     assert "bbox" in spoilt(lambda d: d["annotations"][0].update(bbox=[1, 2]))
     assert "negative side" in spoilt(lambda d: d["annotations"][0].update(bbox=[1, 2, -3, 4]))
