@@ -152,7 +152,8 @@ class CocoSet {
   }
 
   void add_object(const Json& json) {
-    if (json.contains("id") && !annotations_.insert(integer_in(json, "id")).second)
+    if (json.contains("id") && json["id"].is_number_integer() &&
+        !annotations_.insert(integer_in(json, "id")).second)
       throw Error(ErrorCode::kCorrupt, fmt::format("a second one of id {}", json["id"].dump()));
     const std::int64_t id = integer_in(json, "image_id");
     const auto image = by_id_.find(id);
