@@ -74,11 +74,12 @@ TEST(Hostile, ClaimsAreCheckedBeforeAllocating) {
 TEST(Hostile, ASparseMemberIsNotCalledTruncated) {
   TarHeader gnu{.name = "a.x", .size = 1 << 20, .type = 'S', .format = testing::TarFormat::kGnu};
   EXPECT_EQ(first_fault(TarBuilder().header(gnu).end().bytes(), true), ErrorCode::kUnsupported);
-  const std::vector<std::pair<std::string, std::string>> holes = {{"GNU.sparse.major", "1"},
-                                                                  {"GNU.sparse.minor", "0"},
-                                                                  {"GNU.sparse.name", "a.x"},
-                                                                  {"GNU.sparse.realsize", "1048576"}};
-  const std::string map = "1\n1048576\n0\n" + std::string(498, '\0');
+  const std::vector<std::pair<std::string, std::string>> holes = {
+      {"GNU.sparse.major", "1"},
+      {"GNU.sparse.minor", "0"},
+      {"GNU.sparse.name", "a.x"},
+      {"GNU.sparse.realsize", "1048576"}};
+  const std::string map = "1\n1048576\n0\n" + std::string(500, '\0');
   EXPECT_EQ(first_fault(TarBuilder().pax_file("a.x", map, holes).end().bytes(), true),
             ErrorCode::kUnsupported);
 }

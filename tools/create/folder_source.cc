@@ -29,7 +29,7 @@ struct Listing {
   std::vector<File> images;
   std::uint64_t left_out = 0;
   std::string first_left_out;  ///< its path
-  std::uint64_t hidden = 0;  ///< files and folders
+  std::uint64_t hidden = 0;    ///< files and folders
 };
 
 std::string path_in_folder(const std::string& folder, const std::string& name) {

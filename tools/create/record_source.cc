@@ -262,7 +262,8 @@ class RecordSource final : public SampleSource {
     const Row first = at_record(0, [this] { return read(0, wanted_); });
     for (const std::size_t column : columns_) {
       const RecordValue& value = first.of(column);
-      const bool bytes = !records_->is_binary(column) && value.files.size() == 1 && !value.is_list && !value.files.front().pixels &&
+      const bool bytes = !records_->is_binary(column) && value.files.size() == 1 &&
+                         !value.is_list && !value.files.front().pixels &&
                          value.files.front().suffix.empty();
       texts_[column] =
           bytes && is_text(value.files.front().data) &&
