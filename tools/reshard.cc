@@ -293,7 +293,7 @@ class ReshardCommand final : public Command {
     if (options_.shuffle_seed)
       text += "; shuffled through a buffer of at most " +
               counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample") + " and " +
-              buffer_bytes_;
+              counted(options_.buffer_bytes, "byte");
     context.log.info(text + of_pictures);
     for (const std::string& suffix : result.not_found)
       context.log.warn("no sample has the field " + printable(suffix) +
