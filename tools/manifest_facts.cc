@@ -68,6 +68,28 @@ void ManifestFacts::find_beside(std::span<const std::string> shards, const io::O
   }
 }
 
+std::vector<std::string> ManifestFacts::unlisted(std::span<const std::string> shards) const {
+  std::unordered_set<std::string> known;  // manifests
+  for (const std::string& shard : shards)
+    if (of(shard) != nullptr) known.insert(IndexPlaces().manifest_path({shard}));
+  std::vector<std::string> unlisted;
+  for (const std::string& shard : shards)
+    if (!io::is_stream_url(shard) && of(shard) == nullptr &&
+        known.contains(IndexPlaces().manifest_path({shard})))
+      unlisted.push_back(shard);
+  return unlisted;
+}
+
+std::vector<std::string> ManifestFacts::missing() const {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (const auto& [place, shard] : by_place_)
+    if (io::local_path(shard.url) && !std::filesystem::exists(place, ignored))
+      missing.push_back(shard.url);
+  std::sort(missing.begin(), missing.end());
+  return missing;
+}
+
 const wds::ManifestShard* ManifestFacts::of(const std::string& url) const {
   const auto found = io::is_stream_url(url) ? by_place_.end() : by_place_.find(place_of(url));
   return found == by_place_.end() ? nullptr : &found->second;

@@ -34,6 +34,11 @@ class ManifestFacts {
   void find_beside(std::span<const std::string> shards, const io::Opener& opener,
                    wds::FaultLedger& ledger);
 
+  /// Of all that was read: local shards with an entry that are not there, sorted.
+  std::vector<std::string> missing() const;
+  /// Of `shards` those without an entry whose manifest beside them has one of another.
+  std::vector<std::string> unlisted(std::span<const std::string> shards) const;
+
   /// The entry of the shard at `url`; null if there is none.
   const wds::ManifestShard* of(const std::string& url) const;
 

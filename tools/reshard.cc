@@ -283,8 +283,9 @@ class ReshardCommand final : public Command {
     std::string text = counted(result.written, "sample") + " in " +
                        counted(result.shards.size(), "shard") + left_out(result, ledger);
     if (options_.shuffle_seed)
-      text += "; shuffled through a buffer of " +
-              counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample");
+      text += "; shuffled through a buffer of at most " +
+              counted(static_cast<std::uint64_t>(options_.buffer_samples), "sample") + " and " +
+              counted(options_.buffer_bytes, "byte");
     context.log.info(text + of_pictures);
     for (const std::string& suffix : result.not_found)
       context.log.warn("no sample has the field " + printable(suffix) +

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <unordered_set>
 
 #include "io/base/error.h"
@@ -68,7 +69,7 @@ class VerifyCommand final : public Command {
     shards.reserve(listed.size());
     for (const wds::ManifestShard& shard : listed) shards.push_back(shard.url);
     SetReport report;
-    const ManifestFacts manifests = find_manifests(listed, shards, *opener, report);
+    const ManifestFacts manifests = find_manifests(listed, shards, *opener, context.log, report);
     check_shards(shards, manifests, context, report);
     trainer::decide(processes_->cluster(), [&] {
       print(report, context);
@@ -118,7 +119,7 @@ class VerifyCommand final : public Command {
 
   ManifestFacts find_manifests(const std::vector<wds::ManifestShard>& listed,
                                const std::vector<std::string>& shards, const io::Opener& opener,
-                               SetReport& report) const {
+                               const Log& log, SetReport& report) const {
     ManifestFacts facts;
     wds::FaultLedger ledger({.on_fault = wds::OnFault::kSkip});
     if (!manifest_.empty()) {
@@ -132,8 +133,44 @@ class VerifyCommand final : public Command {
         facts.add(wds::read_manifest(opener, spec), spec, ledger);
     facts.add(listed);
     if (manifest_.empty()) facts.find_beside(shards, opener, ledger);
+    if (manifest_.empty() && processes_->is_first()) warn_of_difference(facts, shards, log);
+    if (!manifest_.empty()) report_missing(facts, shards, ledger);
     report.add(ledger.entries());
     return facts;
+  }
+
+  /// Shards that are asked for and not there are faults of their own.
+  static std::vector<std::string> missing_unasked(const ManifestFacts& facts,
+                                                  const std::vector<std::string>& shards) {
+    std::vector<std::string> missing = facts.missing();
+    std::erase_if(missing, [&](const std::string& one) {
+      return std::ranges::any_of(shards, [&](const std::string& shard) {
+        return io::file_identity(wds::stored_url(shard)) == io::file_identity(one);
+      });
+    });
+    return missing;
+  }
+
+  static void report_missing(const ManifestFacts& facts, const std::vector<std::string>& shards,
+                             wds::FaultLedger& ledger) {
+    for (const std::string& shard : missing_unasked(facts, shards))
+      ledger.report(Error(ErrorCode::kNotFound, "the manifest lists the shard, which is not here",
+                          {.url = io::printable_url(shard)}),
+                    0);
+  }
+
+  static void warn_of_difference(const ManifestFacts& facts, const std::vector<std::string>& shards,
+                                 const Log& log) {
+    const auto first_of = [](const std::vector<std::string>& some) {
+      return io::printable_url(some.front()) +
+             (some.size() > 1 ? fmt::format(" and {} more", some.size() - 1) : std::string());
+    };
+    const auto missing = missing_unasked(facts, shards);
+    const char* const are = missing.size() > 1 ? "are" : "is";
+    if (!missing.empty())
+      log.warn(fmt::format("the manifest lists {}, which {} not here", first_of(missing), are));
+    if (const auto unlisted = facts.unlisted(shards); !unlisted.empty())
+      log.warn("the manifest does not list " + first_of(unlisted));
   }
 
   static void report_unlisted(const std::vector<std::string>& shards, const wds::Manifest& manifest,

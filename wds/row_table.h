@@ -32,6 +32,8 @@ struct RowFile {
   io::Bytes data = {};
   /// As the path says that is stored beside it, in lower case; empty: there is none.
   std::string suffix = {};
+  /// Its place in a list, in which null elements count.
+  std::size_t place = 0;
 };
 
 struct RowValue {

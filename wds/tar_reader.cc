@@ -199,12 +199,12 @@ void TarReader::State::check_member(const detail::Header& found, TarMember& memb
   member.kind = kind_of(found, facts.type);
   member.link = found.link.empty() || facts.link.empty() ? found.link : facts.link;
   unread = found.size;
-  check_claim(found);
   const auto fail = [&](ErrorCode code, const std::string& message) {
     throw Error(code, message, {.member = found.name, .offset = found.offset});
   };
   // A sparse member's size is its expanded size, so it is not known where it ends.
   if (facts.sparse) fail(ErrorCode::kUnsupported, "sparse member");
+  check_claim(found);
   broken = false;  // faults from here on cost only this member
   if (!facts.fault.empty()) fail(ErrorCode::kCorrupt, facts.fault);
   if (!found.plain && !found.warning.empty()) fail(ErrorCode::kCorrupt, found.warning);

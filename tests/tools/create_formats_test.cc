@@ -81,7 +81,8 @@ std::string tf_number(const std::string& name, char number) {
 }
 
 /// An MDS folder of one shard with a column of texts.
-std::string make_mds(const TempDir& dir, const std::vector<std::string>& texts) {
+std::string make_mds(const TempDir& dir, const std::vector<std::string>& texts,
+                     const std::string& encoding = "str") {
   std::string offsets;
   std::string data;
   const std::size_t head = 4 * (texts.size() + 2);
@@ -93,7 +94,7 @@ std::string make_mds(const TempDir& dir, const std::vector<std::string>& texts) 
   write_file(dir / "mds/shard.00000.mds", word(texts.size(), 4) + offsets + data);
   const nlohmann::json shard = {{"format", "mds"},
                                 {"column_names", {"t"}},
-                                {"column_encodings", {"str"}},
+                                {"column_encodings", {encoding}},
                                 {"column_sizes", {nullptr}},
                                 {"samples", texts.size()},
                                 {"raw_data", {{"basename", "shard.00000.mds"}}},
@@ -214,6 +215,24 @@ TEST(CreateFromMds, TextsThatAreNotUtf8AreNamed) {
   EXPECT_EQ(made.status, 1);
   EXPECT_THAT(made.err, AllOf(HasSubstr("shard.00000.mds sample 1"), HasSubstr("column t"),
                               HasSubstr("UTF-8")));
+}
+
+TEST(CreateFromMds, NumbersThatADoubleWouldRoundStayText) {
+  const TempDir dir;
+  const auto json_of_all = [&](const std::string& encoding, const std::vector<std::string>& texts) {
+    const auto made = create_in(dir, {"--from-mds", make_mds(dir, texts, encoding), "--force"});
+    EXPECT_EQ(made.status, 0) << made.err;
+    std::string all;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      all += json_of(dir, "0000000" + std::to_string(i));
+    return all;
+  };
+  EXPECT_EQ(json_of_all("str_int", {"18446744073709551615", "-12345678901234567890123"}),
+            R"({"t":18446744073709551615}{"t":"-12345678901234567890123"})");
+  EXPECT_EQ(json_of_all("str_decimal", {"0.10", "3.14159265358979323846264"}),
+            R"({"t":"0.10"}{"t":"3.14159265358979323846264"})");
+  EXPECT_EQ(json_of_all("str_float", {"0.1", "1e-07", "nan"}),
+            R"({"t":0.1}{"t":1e-07}{"t":"nan"})");
 }
 
 TEST(CreateFromMds, MutantsNeitherCrashNorHang) {

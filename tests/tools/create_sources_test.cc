@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -66,8 +67,28 @@ TEST_F(CreateFromCsv, FindsFilesByColumnsAndPacksLabelsInColumnOrder) {
             R"({"labels":[1.5,0],"group":"st1","note":"says \"no\", twice\nover"})");
   EXPECT_EQ(field(dir_ / "out-0.tar", "im_2.json"),
             R"({"labels":[-2000.0,1],"group":"st1","note":"007"})");
-  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.json"), R"({"labels":[0.0,1],"group":"st2","note":12})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.json"),
+            R"({"labels":[0.0,1],"group":"st2","note":"12"})");
   EXPECT_EQ(field(dir_ / "out-0.tar", "im*.jpg"), "three");
+}
+
+TEST_F(CreateFromCsv, AColumnIsOfNumbersOnlyWhereNoTextIsLost) {
+  const auto made = create_table(
+      "Study,Series,Image,n,price,x,exp,id,zip,q,version\n"
+      "st1,se1,im.1,-3,1.50,0.1,12e5,12345678901234567890123,007,\"3\",1.1\n"
+      "st1,se1,im.2, 18446744073709551615,12.25,1e-05,1200e3,1,12,4,1.10\n"
+      "st2,se 3,im*,,0.00,100000.0,5,2,13,5,2.0\n",
+      {"--columns", "n", "price", "x", "exp", "id", "zip", "q", "version", "--key", "{Image}"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im_1.json"),
+            R"({"n":-3,"price":1.5,"x":0.1,"exp":"12e5","id":"12345678901234567890123",)"
+            R"("zip":"007","q":"3","version":"1.1"})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im_2.json"),
+            R"({"n":18446744073709551615,"price":12.25,"x":1e-05,"exp":"1200e3","id":"1",)"
+            R"("zip":"12","q":"4","version":"1.10"})");
+  EXPECT_EQ(field(dir_ / "out-0.tar", "im*.json"),
+            R"({"n":"","price":0.0,"x":100000.0,"exp":"5","id":"2","zip":"13","q":"5",)"
+            R"("version":"2.0"})");
 }
 
 TEST_F(CreateFromCsv, WildCardsMatchWithinANameFromBothEnds) {
@@ -105,6 +126,21 @@ TEST_F(CreateFromCsv, ClassNumbersStayAsTheyAre) {
       0);
   EXPECT_EQ(field(dir_ / "out-0.tar", "st1/se1/001_im_1.cls"), "7");
   EXPECT_THAT(list_dir(dir_.path().string()), ::testing::Not(Contains("out-classes.txt")));
+}
+
+TEST_F(CreateFromCsv, DifferentTextsAreNotOneClass) {
+  const std::string head = "Study,Series,Image,what\n";
+  for (const auto& [one, other] : {std::pair("01", "1"), std::pair("1", "1.0"),
+                                   std::pair(" cat", "cat"), std::pair("cat", "cat ")}) {
+    const auto made = create_table(head + "st1,se1,im.1," + one + "\nst1,se1,im.2," + other + "\n",
+                                   {"--class", "what"});
+    EXPECT_EQ(made.status, 1);
+    EXPECT_THAT(made.err, HasSubstr(fmt::format("'{}' and '{}' would be one class", one, other)));
+  }
+  EXPECT_EQ(create_table(head + "st1,se1,im.1, 1\nst1,se1,im.2, 1\nst2,se 3,im*,02\n",
+                         {"--class", "what"})
+                .status,
+            0);
 }
 
 struct BadTable {
@@ -176,6 +212,14 @@ TEST(CreateFromList, TakesPathsAndLabels) {
   EXPECT_EQ(read_file(dir / "out-classes.txt"), "ant\nzebra\n");
 }
 
+TEST(CreateFromList, DifferentTextsAreNotOneClass) {
+  const TempDir dir;
+  for (const char* name : {"a.jpg", "b.jpg"}) write_file(dir / name, name);
+  write_file(dir / "t.txt", "a.jpg\t01\nb.jpg\t1\n");
+  EXPECT_THAT(create(dir, {"--from-list", "t.txt"}).err,
+              AllOf(HasSubstr("'01' and '1' would be one class"), HasSubstr("t.txt")));
+}
+
 TEST(CreateFromList, SaysWhichLineIsWrong) {
   const TempDir dir;
   write_file(dir / "a.jpg", "a");
@@ -241,6 +285,25 @@ ProcessResult create_denied(const TempDir& dir, const std::string& folder,
                                           {"MILLRACE_TEST_DISK", folder},
                                           {"ASAN_OPTIONS", "verify_asan_link_order=0"}},
                           .folder = dir.path().string()});
+}
+
+TEST(CreateFromFolder, APipeIsNamedAndNotWaitedFor) {
+  const TempDir dir;
+  write_file(dir / "in/a.jpg", "a");
+  std::filesystem::create_symlink("a.jpg", dir / "in/b.jpg");
+  ASSERT_EQ(create(dir, {"--from-folder", "in"}).status, 0);
+  ASSERT_EQ(::mkfifo((dir / "in/c.jpg").c_str(), 0600), 0);
+  const ProcessResult made = create(dir, {"--from-folder", "in", "--force"});
+  EXPECT_EQ(made.status, 2);
+  EXPECT_THAT(made.err, AllOf(HasSubstr("in/c.jpg"), HasSubstr("no regular file")));
+}
+
+TEST(CreateFromFolder, WhatIsLeftOutIsNamed) {
+  const TempDir dir;
+  for (const char* name : {"x/a.jpg", "x/b.txt", "y/c.jpg", "y/d.csv"})
+    write_file(dir / ("in/" + std::string(name)), name);
+  EXPECT_THAT(create(dir, {"--from-folder", "in"}).err,
+              HasSubstr("2 files left out: not an image by its suffix: in/x/b.txt, ..."));
 }
 
 TEST(CreateFromFolder, AFolderThatMayNotBeListedIsNamedAndNothingIsMade) {

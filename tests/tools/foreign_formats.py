@@ -313,6 +313,23 @@ def parquet():
     pq.write_table(pa.table({"label": [1, -1]}), "minus.parquet")
     assert "class -1 is negative" in refused("--from-parquet", "minus.parquet", "--label", "label")
     assert "row 1" in refused("--from-parquet", "minus.parquet", "--label", "label")
+    pq.write_table(pa.table({"label": ["01", "1", "2"]}), "padded.parquet")
+    assert "column label: '01' and '1' would be one class" in refused("--from-parquet", "padded.parquet", "--label", "label")
+    pq.write_table(pa.table({"image": [encoded(0), b""], "mask": [b"", encoded(1)]}), "empty.parquet")
+    for column, row in (("image", 1), ("mask", 0)):
+        message = refused("--from-parquet", "empty.parquet", "--images", column)
+        assert f"row {row}: column {column}: no picture: its bytes are empty" in message, message
+    blobs = [b"plain", b"", bytes([0, 200])]
+    pq.write_table(pa.table({"score": [1, 2, 3], "blob": pa.array(blobs, pa.binary())}), "blobs.parquet")
+    create("--from-parquet", "blobs.parquet", "--columns", "score", "blob")
+    expect({f"{i:08}": {"json": {"score": i + 1}, "blob.bin": blob} for i, blob in enumerate(blobs)})
+    gaps = pa.array([[None, encoded(1), None, encoded(2)]], pa.list_(pa.binary()))
+    pq.write_table(pa.table({"image": gaps, "more": gaps}), "gaps.parquet")
+    create("--from-parquet", "gaps.parquet", "--images", "image", "more")
+    views = {"1.jpg": encoded(1), "3.jpg": encoded(2), "more.1.jpg": encoded(1), "more.3.jpg": encoded(2)}
+    expect({"00000000": views})
+    for suffix, data in views.items():
+        assert said("cat", "gaps.parquet#image=image,more", f"gaps/00000000.{suffix}") == data
     assert "no picture but 1" in refused("--from-parquet", "minus.parquet", "--images", "label")
 
 
@@ -479,6 +496,7 @@ def coco():
         return refused("--from-json", "bad.json", "--root", "pictures", "--masks", "classes")
 
     assert "annotation 3: no image has id 5" in spoilt(lambda d: d["annotations"][3].update(image_id=5))
+    assert "annotation 1: a second one of id 0" in spoilt(lambda d: d["annotations"][1].update(id=0))
     assert "no category has id 6" in spoilt(lambda d: d["annotations"][0].update(category_id=6))
     assert "bbox" in spoilt(lambda d: d["annotations"][0].update(bbox=[1, 2]))
     assert "negative side" in spoilt(lambda d: d["annotations"][0].update(bbox=[1, 2, -3, 4]))

@@ -12,6 +12,7 @@
 namespace millrace::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -409,6 +410,33 @@ TEST(Verify, AShardThatTheNamedManifestDoesNotListIsAFault) {
   EXPECT_EQ(report["num_faults"], 1);
   EXPECT_EQ(report["faults"][0]["message"], "the manifest does not list the shard");
   EXPECT_EQ(report["emitted"], 30);
+}
+
+TEST(Verify, AShardThatTheManifestListsAndThatIsNotThereIsNamed) {
+  const TempDir dir;
+  make_listed_set(dir);
+  std::filesystem::remove(dir / "set-000001.tar");
+  const std::string there = dir / "set-*.tar";
+  const auto beside = millrace({"verify", there});
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_THAT(beside.err, AllOf(HasSubstr("the manifest lists "), HasSubstr("set-000001.tar"),
+                                HasSubstr(", which is not here")));
+  const auto report = report_of({there, "--manifest", dir / "set-manifest.json"}, 1);
+  EXPECT_EQ(report["num_faults"], 1);
+  EXPECT_EQ(report["faults"][0]["message"], "the manifest lists the shard, which is not here");
+}
+
+TEST(Verify, AShardThatTheManifestBesideItLacksIsNamed) {
+  const TempDir dir;
+  const std::string shards = make_listed_set(dir);
+  auto manifest = nlohmann::json::parse(read_file(dir / "set-manifest.json"));
+  manifest["shardlist"].erase(1);
+  manifest.erase("nsamples");
+  write_file(dir / "set-manifest.json", manifest.dump());
+  const auto beside = millrace({"verify", shards});
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_THAT(beside.err,
+              AllOf(HasSubstr("the manifest does not list "), HasSubstr("set-000001.tar")));
 }
 
 // The faults of a set of 30 samples in shards of 20, whose second shard a manifest lists otherwise.

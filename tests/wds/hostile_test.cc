@@ -12,6 +12,7 @@ namespace {
 
 using testing::MemoryOpener;
 using testing::TarBuilder;
+using testing::TarHeader;
 
 long peak_kib() {
   rusage usage{};
@@ -67,6 +68,30 @@ TEST(Hostile, ClaimsAreCheckedBeforeAllocating) {
       EXPECT_LT(peak_kib() - before, 16 * 1024) << what;
     }
   }
+}
+
+// Its size is that of the holes too, which may be more than the tar has left.
+TEST(Hostile, ASparseMemberIsNotCalledTruncated) {
+  TarHeader gnu{.name = "a.x", .size = 1 << 20, .type = 'S', .format = testing::TarFormat::kGnu};
+  EXPECT_EQ(first_fault(TarBuilder().header(gnu).end().bytes(), true), ErrorCode::kUnsupported);
+  const std::vector<std::pair<std::string, std::string>> holes = {
+      {"GNU.sparse.major", "1"},
+      {"GNU.sparse.minor", "0"},
+      {"GNU.sparse.name", "a.x"},
+      {"GNU.sparse.realsize", "1048576"}};
+  const std::string map = "1\n1048576\n0\n" + std::string(500, '\0');
+  EXPECT_EQ(first_fault(TarBuilder().pax_file("a.x", map, holes).end().bytes(), true),
+            ErrorCode::kUnsupported);
+}
+
+TEST(Hostile, AVolumeLabelIsNoFault) {
+  TarBuilder label;
+  label.header({.name = "label", .type = 'V', .format = testing::TarFormat::kGnu});
+  std::string tar = label.bytes();
+  tar.replace(124, 12, 12, '\0');
+  testing::fix_checksum(tar, 0);
+  tar += TarBuilder().file("a.x", "1").end().bytes();
+  EXPECT_FALSE(first_fault(tar, true).has_value());
 }
 
 }  // namespace

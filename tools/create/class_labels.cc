@@ -31,7 +31,25 @@ std::optional<std::int64_t> as_integer(const std::string& text) {
   return value;
 }
 
+[[noreturn]] void refuse_one_class(const std::string& one, const std::string& other) {
+  throw Error(ErrorCode::kCorrupt, "'" + printable(one) + "' and '" + printable(other) +
+                                       "' would be one class: write it in one way");
+}
+
 }  // namespace
+
+void ClassLabels::check_same_space(const std::string& name, const std::string& raw) const {
+  const auto found = spaced_.find(name);
+  const std::string& before = found == spaced_.end() ? name : found->second;
+  if (before != raw) refuse_one_class(before, raw);
+}
+
+void ClassLabels::check_numbers() const {
+  std::map<std::uint64_t, const std::string*> texts;
+  for (const auto& [text, number] : names_)
+    if (const auto [found, is_new] = texts.emplace(number, &text); !is_new)
+      refuse_one_class(*found->second, text);
+}
 
 void ClassLabels::add(const std::string& raw) {
   const std::string text = without_space(raw);
@@ -41,17 +59,18 @@ void ClassLabels::add(const std::string& raw) {
   if (!is_utf8(text))
     throw Error(ErrorCode::kCorrupt, "the class name '" + printable(text) +
                                          "' is not UTF-8: convert it, for example by iconv");
-  if (names_.contains(text)) return;
+  if (names_.contains(text)) return check_same_space(text, raw);
   const auto value = as_integer(text);
   if (value && *value < 0) throw Error(ErrorCode::kCorrupt, "class " + text + " is negative");
   if (names_.size() >= kMostNames)
     throw Error(ErrorCode::kExhausted, "more than a million different classes");
+  if (raw != text) spaced_[text] = raw;
   names_[text] = value ? static_cast<std::uint64_t>(*value) : 0;
   ++(value ? num_numbers_ : num_words_);
 }
 
 void ClassLabels::settle() {
-  if (num_words_ == 0) return;
+  if (num_words_ == 0) return check_numbers();
   std::uint64_t next = 0;
   for (auto& [name, number] : names_) number = next++;
 }

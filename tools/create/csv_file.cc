@@ -68,12 +68,22 @@ std::vector<std::string> CsvFile::row(std::uint64_t row) const {
   return fields;
 }
 
-bool CsvFile::parse(Row& at, std::vector<std::string>& fields) const {
+std::vector<bool> CsvFile::quoted(std::uint64_t row) const {
+  Row at = rows_[row];
+  std::vector<std::string> fields;
+  std::vector<bool> quoted;
+  parse(at, fields, &quoted);
+  return quoted;
+}
+
+bool CsvFile::parse(Row& at, std::vector<std::string>& fields, std::vector<bool>* quoted) const {
   fields.clear();
   if (at.offset >= text_.size()) return false;
   for (;;) {
     std::string& field = fields.emplace_back();
-    if (at.offset < text_.size() && text_[at.offset] == '"') {
+    const bool quote = at.offset < text_.size() && text_[at.offset] == '"';
+    if (quoted != nullptr) quoted->push_back(quote);
+    if (quote) {
       parse_quoted(at, field);
     } else {
       const std::size_t end = std::min(text_.find_first_of(",\n", at.offset), text_.size());

@@ -35,6 +35,8 @@ class CsvFile {
   std::uint64_t num_rows() const { return rows_.size(); }
   /// The fields of a row, not counting the header. Requires: row < num_rows().
   std::vector<std::string> row(std::uint64_t row) const;
+  /// Which of a row's fields are in quotes. Requires: row < num_rows().
+  std::vector<bool> quoted(std::uint64_t row) const;
   /// Where a row begins: "train.csv line 17".
   std::string place(std::uint64_t row) const;
 
@@ -45,7 +47,7 @@ class CsvFile {
   };
   std::string place_of_line(std::uint64_t line) const;
   /// Parses one record from `at` on and counts its lines. Returns false at the end.
-  bool parse(Row& at, std::vector<std::string>& fields) const;
+  bool parse(Row& at, std::vector<std::string>& fields, std::vector<bool>* quoted = nullptr) const;
   void parse_quoted(Row& at, std::string& field) const;
 
   std::string path_;

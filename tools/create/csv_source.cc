@@ -1,10 +1,13 @@
 #include "tools/create/csv_source.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "io/base/error.h"
@@ -32,6 +35,56 @@ std::optional<Json> as_number(const std::string& text) {
     return {};
   }
 }
+
+std::string_view cell_text(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
+  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+}
+
+/// The shortest writing from which the same double is read.
+std::string shortest(double value, std::chars_format format) {
+  std::array<char, 400> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format).ptr;
+  return {buffer.data(), end};
+}
+
+/// Decides whether a column's cells become numbers. They do if every cell is the usual writing of
+/// its number, so that the text could be written again: no "007", "12e5" or "+1", no integer above
+/// 64 bits, no more digits than a double keeps, nothing in quotes. "1.50" is usual where all cells
+/// have as many decimals. Empty cells say nothing.
+class ColumnType {
+ public:
+  void look_at(const std::string& cell, bool quoted) {
+    const std::string_view text = cell_text(cell);
+    if (text.empty() && !quoted) return;
+    are_numbers_ = are_numbers_ && !quoted && is_usual(text);
+  }
+  bool are_numbers() const { return are_numbers_ && (!padded_ || same_decimals_); }
+
+ private:
+  bool is_usual(std::string_view text) {
+    const auto number = as_number(std::string(text));
+    if (!number || number->is_number_integer()) return number && number->dump() == text;
+    if (text.find_first_of("eE") != text.npos)
+      return shortest(number->get<double>(), std::chars_format::scientific) == text;
+    const std::size_t point = text.find('.');
+    if (point == text.npos) return false;
+    count_decimals(text.size() - point - 1);
+    const std::size_t digits = std::max(text.find_last_not_of('0') + 1, point + 2);
+    padded_ = padded_ || digits < text.size();
+    const std::string usual = shortest(number->get<double>(), std::chars_format::fixed);
+    return text.substr(0, digits) == (usual.find('.') == usual.npos ? usual + ".0" : usual);
+  }
+  void count_decimals(std::size_t decimals) {
+    same_decimals_ = same_decimals_ && decimals == decimals_.value_or(decimals);
+    decimals_ = decimals;
+  }
+
+  bool are_numbers_ = true;
+  bool padded_ = false;  ///< a cell ends in zeros that its number does not need
+  std::optional<std::size_t> decimals_;
+  bool same_decimals_ = true;
+};
 
 /// More permissive: a label is a number, true or false, in any common spelling.
 Json as_label(const std::string& text) {
@@ -75,7 +128,8 @@ class CsvSource final : public SampleSource {
         class_(column_of(table_, options_.class_column)),
         group_(column_of(table_, options_.group_by)),
         labels_(columns_of(table_, options_.labels)),
-        columns_(columns_of(table_, options_.columns)) {
+        columns_(columns_of(table_, options_.columns)),
+        types_(columns_.size()) {
     if (table_.num_rows() == 0)
       throw Error(ErrorCode::kCorrupt, "a table without rows", {.url = options_.table});
     if (options_.root.empty())
@@ -84,7 +138,7 @@ class CsvSource final : public SampleSource {
     FolderFence fence(options_.root, options_.outside);
     for (std::uint64_t i = 0; i < table_.num_rows(); ++i)
       at_row(i, [&] { look_at(i, finder, fence); });
-    classes_.settle();
+    wds::in_column(options_.class_column, [&] { classes_.settle(); });
     classes_.warn_if_mixed(options_.log);
     check_keys(
         size(), [&](std::uint64_t i) { return key(i, table_.row(i)); },
@@ -141,6 +195,9 @@ class CsvSource final : public SampleSource {
     if (group_ && row[*group_].empty())
       throw Error(ErrorCode::kCorrupt, "no " + options_.group_by + " to group by");
     static_cast<void>(row_json_text(json_of(row)));
+    const std::vector<bool> quoted = table_.quoted(index);
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      types_[i].look_at(row[columns_[i]], quoted[columns_[i]]);
   }
 
   std::string file(std::uint64_t index) const {
@@ -155,8 +212,11 @@ class CsvSource final : public SampleSource {
     Json json = Json::object();
     if (!labels_.empty()) json["labels"] = labels_of(row);
     if (group_) json["group"] = row[*group_];
-    for (const std::size_t column : columns_)
-      json[table_.columns()[column]] = as_number(row[column]).value_or(row[column]);
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const std::string& cell = row[columns_[i]];
+      json[table_.columns()[columns_[i]]] =
+          types_[i].are_numbers() ? as_number(cell).value_or(cell) : Json(cell);
+    }
     return json;
   }
 
@@ -177,6 +237,7 @@ class CsvSource final : public SampleSource {
   std::optional<std::size_t> group_;
   std::vector<std::size_t> labels_;
   std::vector<std::size_t> columns_;
+  std::vector<ColumnType> types_;  ///< each of columns_'s
   ClassLabels classes_;
   std::vector<std::string> files_;  ///< each row's, below the root
 };

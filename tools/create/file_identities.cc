@@ -24,6 +24,10 @@ using PathOf = std::function<std::string(std::uint64_t index)>;
 void add_line(const std::string& path, std::string& lines) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw_errno("open", path, errno);
+  // To open a pipe would wait for who writes to it.
+  if (!S_ISREG(status.st_mode))
+    throw Error(ErrorCode::kInvalidArgument, "no regular file but a folder, pipe, socket or device",
+                {.url = path});
   fmt::format_to(std::back_inserter(lines), "{}\n{} {}.{:09}\n", path, status.st_size,
                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }

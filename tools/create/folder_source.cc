@@ -28,7 +28,8 @@ struct Listing {
   std::vector<std::string> folders;
   std::vector<File> images;
   std::uint64_t left_out = 0;
-  std::uint64_t hidden = 0;  ///< files and folders
+  std::string first_left_out;  ///< its path
+  std::uint64_t hidden = 0;    ///< files and folders
 };
 
 std::string path_in_folder(const std::string& folder, const std::string& name) {
@@ -50,6 +51,11 @@ bool is_image(const std::string& file) {
   return decode::standard_codecs()->of_suffix(suffix_of(file)) != nullptr;
 }
 
+void count_left_out(std::uint64_t count, const std::string& first, Listing& from) {
+  if (from.left_out == 0) from.first_left_out = first;
+  from.left_out += count;
+}
+
 Listing list_folder(const std::string& folder, const std::string& prefix) {
   std::vector<io::FolderEntry> entries = io::entries_in(folder);
   Listing listing;
@@ -62,7 +68,7 @@ Listing list_folder(const std::string& folder, const std::string& prefix) {
     else if (is_image(entry.name))
       listing.images.push_back(image_file(folder, entry.name, prefix));
     else
-      ++listing.left_out;
+      count_left_out(1, path_in_folder(folder, entry.name), listing);
   }
   return listing;
 }
@@ -70,7 +76,7 @@ Listing list_folder(const std::string& folder, const std::string& prefix) {
 /// All images below `folder`; a folder's own come before those of its sub-folders.
 void collect(const std::string& folder, const std::string& prefix, int label, Listing& into) {
   Listing listing = list_folder(folder, prefix);
-  into.left_out += listing.left_out;
+  count_left_out(listing.left_out, listing.first_left_out, into);
   into.hidden += listing.hidden;
   for (File& file : listing.images) {
     file.label = label;
@@ -127,7 +133,7 @@ Listing list_images(const std::string& folder, int depth, std::vector<std::strin
                 fmt::format("{} holds both images ({}) and class folders ({})", folder,
                             top.images.front().path, top.folders.front()));
   Listing all;
-  all.left_out = top.left_out;
+  count_left_out(top.left_out, top.first_left_out, all);
   all.hidden = top.hidden;
   for (const std::string& name : top.folders) {
     collect(path_in_folder(folder, name), name + "/", static_cast<int>(classes.size()), all);
@@ -202,7 +208,9 @@ std::unique_ptr<SampleSource> open_folder_source(const FolderOptions& options, c
       [&](std::uint64_t i) { return all.images[i].path; });
   for (const FolderPair& pair : options.pairs) find_pairs(all.images, pair, log);
   if (all.left_out > 0)
-    log.warn(counted(all.left_out, "file") + " left out: not an image by its suffix");
+    log.warn(fmt::format("{} left out: not an image by its suffix: {}{}",
+                         counted(all.left_out, "file"), printable(all.first_left_out, 400),
+                         all.left_out > 1 ? ", ..." : ""));
   if (all.hidden > 0)
     log.info(fmt::format("{} left out: hidden by a dot in front", counted(all.hidden, "name")));
   return std::make_unique<FolderSource>(std::move(all.images), std::move(classes), options);

@@ -66,7 +66,12 @@ class ListSource final : public SampleSource {
     if (options_.root.empty()) options_.root = fs::path(options_.list).parent_path().string();
     FolderFence fence(options_.root, options_.outside);
     for (const ListEntry& entry : entries_) look_at(entry, fence);
-    classes_.settle();
+    try {
+      classes_.settle();
+    } catch (Error& error) {
+      error.annotate({.url = options_.list});
+      throw;
+    }
     classes_.warn_if_mixed(options_.log);
     check_keys(
         size(), [&](std::uint64_t i) { return key_of_path(entries_[i].path); },

@@ -255,13 +255,15 @@ class RecordSource final : public SampleSource {
     });
   }
 
-  /// Bytes may be a text: what they are in the first record, they are in all.
+  /// Bytes may be a text, unless the format tells them apart: what they are in the first record,
+  /// they are in all.
   void find_texts() {
     texts_.resize(records_->columns().size());
     const Row first = at_record(0, [this] { return read(0, wanted_); });
     for (const std::size_t column : columns_) {
       const RecordValue& value = first.of(column);
-      const bool bytes = value.files.size() == 1 && !value.is_list && !value.files.front().pixels &&
+      const bool bytes = !records_->is_binary(column) && value.files.size() == 1 &&
+                         !value.is_list && !value.files.front().pixels &&
                          value.files.front().suffix.empty();
       texts_[column] =
           bytes && is_text(value.files.front().data) &&
@@ -316,7 +318,7 @@ class RecordSource final : public SampleSource {
         at_column(*class_,
                   [&] { classes_.add(record_text(read(i, class_columns_).values.front())); });
       });
-    classes_.settle();
+    at_column(*class_, [&] { classes_.settle(); });
     classes_.warn_if_mixed(request_.log);
   }
 
@@ -376,9 +378,12 @@ class RecordSource final : public SampleSource {
       if (value.files.empty() && !value.json.is_null())
         throw Error(ErrorCode::kCorrupt, "no picture but " + printable(printed(value.json)));
       if (value.files.empty() && own) throw Error(ErrorCode::kCorrupt, "no picture");
-      for (std::size_t i = 0; i < value.files.size(); ++i) {
-        wds::Field field = file_field(own, value.files[i]);
-        if (value.is_list) field.suffix = std::to_string(i) + "." + field.suffix;
+      const bool picture = std::ranges::find(images_, column) != images_.end();
+      for (const RecordFile& file : value.files) {
+        if (picture && !file.pixels && file.data.size() == 0)
+          throw Error(ErrorCode::kCorrupt, "no picture: its bytes are empty");
+        wds::Field field = file_field(own, file);
+        if (value.is_list) field.suffix = std::to_string(file.place) + "." + field.suffix;
         if (!own) field.suffix = names_[column] + "." + field.suffix;
         sample.fields.push_back(std::move(field));
       }

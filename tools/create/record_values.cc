@@ -212,7 +212,7 @@ RecordValue jpeg_list(const io::Bytes& data) {
   const io::Bytes rest = data.slice(4, data.size() - 4);
   RecordValue value{.is_list = true};
   for (io::Bytes& part : sized_parts(rest, std::vector<std::uint64_t>(u32_at(text, 0), 0)))
-    value.files.push_back({.data = std::move(part)});
+    value.files.push_back({.data = std::move(part), .place = value.files.size()});
   return value;
 }
 

@@ -30,6 +30,8 @@ struct RecordFile {
   io::Bytes data = {};
   /// The suffix that such files have: "npy", "mp4"; empty: as their content tells.
   std::string suffix = {};
+  /// Its place in a list, in which elements that are missing count.
+  std::size_t place = 0;
   /// Raw pixels in place of `data`: encoded when they are written.
   std::optional<decode::Image> pixels = {};
 };
@@ -65,6 +67,8 @@ class Records {
   virtual std::string place(std::uint64_t index) const = 0;
   /// The files that are read: their sizes and times tell whether the input is the same.
   virtual std::vector<std::string> files() const = 0;
+  /// Whether the format says that `column` holds bytes, so that none of its values is a text.
+  virtual bool is_binary(std::size_t /*column*/) const { return false; }
   /// Names of the classes that the numbers in `column` stand for; empty if there are none.
   virtual std::vector<std::string> class_names(std::size_t /*column*/) const { return {}; }
 };

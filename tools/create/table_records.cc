@@ -61,7 +61,8 @@ RecordValue record_value(wds::RowValue value) {
     return RecordValue::of(parse_json<RecordJson>(value.json, "a value", {.unique_keys = false}));
   RecordValue record{.is_list = value.is_list};
   for (wds::RowFile& file : value.files)
-    record.files.push_back({.data = std::move(file.data), .suffix = std::move(file.suffix)});
+    record.files.push_back(
+        {.data = std::move(file.data), .suffix = std::move(file.suffix), .place = file.place});
   return record;
 }
 
@@ -86,6 +87,11 @@ class TableRecords final : public Records {
     const auto same = std::find_if(pieces_.begin(), pieces_.end(),
                                    [&](const Piece& other) { return other.file == piece.file; });
     return files_[piece.file] + " row " + std::to_string(index - same->first);
+  }
+
+  bool is_binary(std::size_t column) const override {
+    const wds::ColumnKind kind = tables_.front()->columns()[column].kind;
+    return kind == wds::ColumnKind::kBytes || kind == wds::ColumnKind::kFile;
   }
 
   std::vector<std::string> class_names(std::size_t column) const override {

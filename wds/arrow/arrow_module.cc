@@ -260,6 +260,7 @@ Value list_at(const std::shared_ptr<arrow::Array>& values, std::int64_t begin, s
     if (value.is_list) throw Error(ErrorCode::kUnsupported, "lists of lists of bytes");
     if (!value.files.empty()) {
       list.files.push_back(std::move(value.files.front()));
+      list.files.back().place = static_cast<std::size_t>(row - begin);
       list.is_list = true;
     } else {
       list.json.push_back(std::move(value.json));

@@ -21,10 +21,11 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// An extension's size: octal, as all writers write it. (The member's own size is parsed by
-// libarchive.)
+// An extension's size: octal, as all writers write it; GNU tar's volume label has zero bytes for
+// none. (The member's own size is parsed by libarchive.)
 std::uint64_t extension_size(std::string_view block) {
   std::string_view field = block.substr(124, 12);
+  if (field.find_first_not_of('\0') == field.npos) return 0;
   field.remove_prefix(std::min(field.find_first_not_of(' '), field.size()));
   std::uint64_t size = 0;
   const auto result = std::from_chars(field.data(), field.data() + field.size(), size, 8);

@@ -249,13 +249,13 @@ void ParquetColumns::add_files(const Use& use, RowValue& value, std::uint64_t ma
   if (value.files.empty() && value.json != "null")
     wrong_value("no picture but another type of value");
   if (value.files.empty() && own) wrong_value("no picture");
-  for (std::size_t i = 0; i < value.files.size(); ++i) {
-    const RowFile& file = value.files[i];
+  for (const RowFile& file : value.files) {
+    if (own && file.data.size() == 0) wrong_value("no picture: its bytes are empty");
     if (file.data.size() > max_bytes)
       throw Error(ErrorCode::kExhausted, fmt::format("a value of {} bytes; at most {} are read",
                                                      file.data.size(), max_bytes));
     std::string suffix = suffix_of(file);
-    if (value.is_list) suffix = std::to_string(i) + "." + suffix;
+    if (value.is_list) suffix = std::to_string(file.place) + "." + suffix;
     if (!own) suffix = use.field + "." + suffix;
     if (is_wanted(suffix)) add(std::move(suffix), io::Bytes::copy_of(file.data.span()), fields);
   }

@@ -152,6 +152,9 @@ class CocoSet {
   }
 
   void add_object(const Json& json) {
+    if (json.contains("id") && json["id"].is_number_integer() &&
+        !annotations_.insert(integer_in(json, "id")).second)
+      throw Error(ErrorCode::kCorrupt, fmt::format("a second one of id {}", json["id"].dump()));
     const std::int64_t id = integer_in(json, "image_id");
     const auto image = by_id_.find(id);
     if (image == by_id_.end())
@@ -215,6 +218,7 @@ class CocoSet {
   bool masks_;
   bool background_;
   std::unordered_set<std::string> names_;
+  std::unordered_set<std::int64_t> annotations_;  ///< the ids of those that were read
   std::map<std::int64_t, std::int64_t> categories_;
   std::unordered_map<std::int64_t, std::size_t> by_id_;
 };

@@ -99,13 +99,22 @@ RecordValue mds_list(std::string_view element, const io::Bytes& data) {
   if (data.size() < 8) throw Error(ErrorCode::kCorrupt, "no list of pictures");
   RecordValue value = jpeg_list(data.slice(4, data.size() - 4));
   for (RecordFile& file : value.files)
-    if (element == "pil") file = pil_file(file.data);
+    if (element == "pil") {
+      const std::size_t place = file.place;
+      file = pil_file(file.data);
+      file.place = place;
+    }
   return value;
 }
 
-RecordJson mds_number_text(std::string_view text) {
-  const bool number = !text.empty() && text.find_first_not_of("+-.0123456789eE") == text.npos;
-  return number ? parse_json<RecordJson>(text, "number") : text_value(text);
+/// str_int, str_float and str_decimal are numbers of any size: what JSON's numbers would round
+/// stays text, and so do all decimals, as those of Parquet.
+RecordJson mds_number_text(std::string_view encoding, std::string_view text) {
+  const bool number = encoding != "str_decimal" && !text.empty() &&
+                      text.find_first_not_of("+-.0123456789eE") == text.npos;
+  if (!number) return text_value(text);
+  RecordJson value = parse_json<RecordJson>(text, "number");
+  return encoding == "str_int" && !value.is_number_integer() ? text_value(text) : value;
 }
 
 RecordValue mds_value(const std::string& encoding, const io::Bytes& data) {
@@ -116,7 +125,7 @@ RecordValue mds_value(const std::string& encoding, const io::Bytes& data) {
   if (encoding == "str") return RecordValue::of(text_value(data.text()));
   if (encoding == "json") return RecordValue::of(parse_json<RecordJson>(data.text(), "json"));
   if (encoding == "int") return RecordValue::of(number_value({'i', 8}, data.text()));
-  if (encoding.starts_with("str_")) return RecordValue::of(mds_number_text(data.text()));
+  if (encoding.starts_with("str_")) return RecordValue::of(mds_number_text(encoding, data.text()));
   if (encoding.starts_with("ndarray")) return mds_array(encoding, data);
   if (encoding.starts_with("list[") && encoding.ends_with("]"))
     return mds_list(std::string_view(encoding).substr(5, encoding.size() - 6), data);

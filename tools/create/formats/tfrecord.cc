@@ -63,7 +63,8 @@ RecordValue bytes_list(const io::Bytes& owner, std::string_view list) {
   for (ProtoFields::Field field; fields.next(field);) {
     if (field.number != 1 || field.type != ProtoFields::kBytes) continue;
     const auto offset = static_cast<std::size_t>(field.bytes.data() - owner.text().data());
-    value.files.push_back({.data = owner.slice(offset, field.bytes.size())});
+    value.files.push_back(
+        {.data = owner.slice(offset, field.bytes.size()), .place = value.files.size()});
   }
   value.is_list = value.files.size() > 1;
   return value;
