@@ -82,8 +82,8 @@ struct ImageHeader {
   bool lossy = false;
   /// The pixels are the numbers that HeaderOptions::numbers asked for.
   bool numbers = false;
-  /// Of each of those: 1, or 2, big-endian.
-  int number_bytes = 1;
+  /// Of each level as it is stored, 1 or 2; of `numbers`, which are big-endian, too.
+  int level_bytes = 1;
   /// decode() returns the file's own bytes, or does as little: it is not worth keeping.
   bool in_place = false;
   /// A harmless oddity of the file, as a text of static lifetime; empty for nearly all

@@ -33,11 +33,11 @@ int scale_for(const Stage& stage) {
   return scale;
 }
 
-/// Of a picture, as turned, and of its stored numbers.
+/// Of a picture, as turned, and of its stored levels.
 struct StoredSize {
   int width = 0;
   int height = 0;
-  int number_bytes = 1;
+  int level_bytes = 1;
 };
 
 enum class Fills { kNo, kYes };  // whether borders have the colour that transforms say
@@ -164,8 +164,8 @@ void write_classes(const PixelView& view, const detail::ClassReader& reader,
 }
 
 // What was written as levels becomes values.
-void scale_levels(const GreyValues& values, int number_bytes, std::span<std::byte> slot) {
-  const int largest = number_bytes == 2 ? 65535 : 255;
+void scale_levels(const GreyValues& values, int level_bytes, std::span<std::byte> slot) {
+  const int largest = level_bytes == 2 ? 65535 : 255;
   const auto one = static_cast<float>(values.one > 0 ? values.one : largest);
   const auto none = static_cast<float>(values.none);
   const std::span levels(reinterpret_cast<float*>(slot.data()), slot.size() / sizeof(float));
@@ -307,9 +307,10 @@ struct ImageDecoder::Plan {
             std::span<std::byte> slot, const Read& read) const;
   /// Whether `levels` is what reads this picture.
   bool is_of_levels(const io::Bytes& encoded) const {
-    return levels &&
-           (options.values != GreyValues() ||
-            detail::ImageSource(encoded.span(), levels->source).header().number_bytes > 1);
+    if (!levels) return false;
+    if (options.values != GreyValues()) return true;
+    const ImageHeader header = detail::ImageSource(encoded.span(), levels->source).header();
+    return header.numbers && header.level_bytes > 1;
   }
 
   ImageDecoderOptions options;
@@ -348,7 +349,7 @@ void ImageDecoder::Plan::draw(const StoredSize& size, const SampleId& id, Worksp
     write_classes<std::uint16_t>(view, *run.classes, format, workspace.runner, slot.data());
   } else if (keeps_levels) {
     write_classes<float>(view, *run.classes, format, workspace.runner, slot.data());
-    scale_levels(*options.values, size.number_bytes, slot);
+    scale_levels(*options.values, size.level_bytes, slot);
   } else if (run.classes != nullptr) {
     write_classes<std::int64_t>(view, *run.classes, format, workspace.runner, slot.data());
   } else if (transforms.changes_pixels()) {
@@ -368,7 +369,7 @@ Tidiness ImageDecoder::Plan::decode(const io::Bytes& encoded, const SampleId& id
   const auto lease = workspaces.acquire();
   std::string& untidy = (*lease).source.codec.untidy;
   untidy.clear();  // an image of padding only reads nothing
-  draw({picture.width(), picture.height(), picture.header().number_bytes}, id, *lease, slot,
+  draw({picture.width(), picture.height(), picture.header().level_bytes}, id, *lease, slot,
        [&](const Run& run) { return read_pixels(encoded.span(), picture, run); });
   return untidy.empty() ? Tidiness::kTidy : Tidiness::kUntidy;
 }

@@ -90,6 +90,13 @@ ImageSize size_with_shorter(const ImageSize& before, int shorter) {
   return {.height = other(before.height, before.width), .width = shorter};
 }
 
+void refuse_deep_levels(const io::Bytes& picture, const Limits& limits) {
+  const Codec* codec = standard_codecs()->of_content(picture.span());
+  if (codec == nullptr) return;
+  if (codec->read_header(picture.span(), {.limits = limits}).level_bytes > 1)
+    refuse_picture("its levels have 16 bits, of which 8 would be left");
+}
+
 Image resize_image(const Image& image, const ImageSize& size) {
   const ImageDecoder decoder({.transforms = {Resize{{size.height, size.width}}},
                               .channels = image.channels,

@@ -22,6 +22,10 @@ namespace millrace::decode {
 /// one that would be longer than JPEG allows.
 ImageSize size_with_shorter(const ImageSize& before, int shorter);
 
+/// Throws: Unsupported for a picture whose levels have 16 bits, of which decode_image() keeps 8; as
+/// decode_image() for what has no header.
+void refuse_deep_levels(const io::Bytes& picture, const Limits& limits = {});
+
 /// `image` in another size, antialiased (torchvision's Resize). Throws: InvalidArgument for a size
 /// of no pixels.
 Image resize_image(const Image& image, const ImageSize& size);

@@ -63,7 +63,7 @@ ImageHeader parse_ihdr(const Chunk& chunk, const HeaderOptions& options) {
                      .width = static_cast<int>(width),
                      .channels = channels,
                      .numbers = stays,
-                     .number_bytes = stays && chunk.body[8] == 16 ? 2 : 1};
+                     .level_bytes = chunk.body[8] == 16 ? 2 : 1};
   header.keep(PngFacts{.interlaced = chunk.body[12] != 0});
   return header;
 }

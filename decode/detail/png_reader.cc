@@ -185,7 +185,7 @@ PixelView decode_png(std::span<const std::byte> data, const ImageHeader& header,
   });
   if (!started) fail();
   const auto width = static_cast<std::size_t>(header.width);
-  channels *= header.number_bytes;
+  if (header.numbers) channels *= header.level_bytes;
   if (stride != width * static_cast<std::size_t>(channels)) {
     throw Error(ErrorCode::kCorrupt, "PNG: its header contradicts its pixels");
   }

@@ -164,7 +164,7 @@ ImageHeader read_pnm_header(std::span<const std::byte> data, const HeaderOptions
   header.height = tokens.number();
   Form form{.plain = kind <= 3, .bitmap = kind == 1 || kind == 4};
   form.max_value = form.bitmap ? 1 : tokens.number();
-  if (header.numbers && form.max_value > 255) header.number_bytes = 2;
+  if (form.max_value > 255) header.level_bytes = 2;
   if (header.width == 0 || header.height == 0) throw Error(ErrorCode::kCorrupt, "PNM of no size");
   if (form.max_value < 1 || form.max_value > 65535) {
     throw Error(ErrorCode::kCorrupt, "PNM: maxval is not in 1 to 65535");
@@ -192,7 +192,7 @@ PixelView decode_pnm(std::span<const std::byte> data, const ImageHeader& header,
                  .channels = header.channels};
   if (form.max_value == 255 && !form.plain) return view;
   if (header.numbers) {
-    view.channels = header.number_bytes;
+    view.channels = header.level_bytes;
     view.stride *= static_cast<std::size_t>(view.channels);
   }
   std::uint8_t* out = reserve_pixels(scratch.pixels, view.stride * form.rows);

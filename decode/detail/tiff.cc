@@ -153,7 +153,7 @@ ImageHeader read_tiff_header(std::span<const std::byte> data, const HeaderOption
                      .orientation = reader.tag<std::uint16_t>(TIFFTAG_ORIENTATION),
                      .lossy = is_lossy(reader),
                      .numbers = options.numbers == Numbers::kAll && facts.by_rows && grey};
-  if (header.numbers) header.number_bytes = facts.bits / 8;
+  if (facts.by_rows) header.level_bytes = facts.bits / 8;
   if (header.orientation < 1 || header.orientation > 8) header.orientation = 1;
   if (TIFFLastDirectory(reader.tiff()) == 0) header.untidy = "TIFF: pages behind the first";
   header.keep(facts);
@@ -221,7 +221,8 @@ PixelView read_row_box(const TiffReader& reader, const ImageHeader& header, cons
                              static_cast<std::size_t>(facts.bits / 8);
   if (TIFFScanlineSize64(reader.tiff()) != stored)
     throw Error(ErrorCode::kCorrupt, "TIFF: its header contradicts its rows");
-  const std::size_t stride = values * static_cast<std::size_t>(header.number_bytes);
+  const std::size_t stride =
+      header.numbers ? values * static_cast<std::size_t>(header.level_bytes) : values;
   const auto rows = static_cast<std::size_t>(box.height);
   std::uint8_t* out = reserve_pixels(scratch.pixels, stride * rows + stored);
   std::uint8_t* line = out + stride * rows;

@@ -598,6 +598,21 @@ TEST_F(CreateRecoding, ChangesSizeAndFormat) {
   EXPECT_LT(coarse.size(), fine.size());
 }
 
+// Depths of 16 bits became 8 in silence.
+TEST_F(CreateRecoding, RefusesToCutLevelsOf16Bits) {
+  const std::string deep = "P5 2 1 65535\n" + std::string("\x12\x34\x56\x78", 4);
+  write_file(dir_ / "in/deep.pgm", deep);
+  EXPECT_EQ(made({}, "deep.pgm"), deep);
+  for (const std::vector<std::string>& how :
+       {std::vector<std::string>{"--format", "png"}, {"--resize", "1"}}) {
+    std::vector<std::string> words = {"--from-folder", "in", "--force"};
+    words.insert(words.end(), how.begin(), how.end());
+    const ProcessResult result = create(dir_, words);
+    EXPECT_EQ(result.status, 1) << how.front();
+    EXPECT_THAT(result.err, AllOf(HasSubstr("in/deep.pgm"), HasSubstr("16 bits"))) << how.front();
+  }
+}
+
 TEST_F(CreateRecoding, WhatCannotBeDecodedIsAFaultThatNamesTheFile) {
   write_file(dir_ / "in/b.jpg", "no picture");
   const auto result = create(dir_, {"--from-folder", "in", "--format", "png"});

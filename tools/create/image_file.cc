@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "decode/codec.h"
+#include "decode/recode.h"
 #include "io/base/error.h"
 #include "io/local_file.h"
 
@@ -29,6 +30,7 @@ std::string suffix_of(std::string_view path) {
 
 wds::Field recoded_field(const io::Bytes& data, const std::string& suffix,
                          const Recoding& recoding) {
+  decode::refuse_deep_levels(data);
   const std::string& format = recoding.format.empty() ? suffix : recoding.format;
   const decode::Codec* codec = decode::standard_codecs()->of_suffix(format);
   // No new picture says how it is turned.
