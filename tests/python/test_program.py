@@ -9,6 +9,7 @@ import os
 import pickle
 import pydoc
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -290,4 +291,6 @@ def test_a_report_is_a_page_in_a_notebook(tmp_path: Path) -> None:
     assert "<iframe" in page._repr_html_()
     with pytest.raises(mr.ProgramError):
         mr.report(tmp_path / "none")
-    assert mr.report([run, run]).text == mr.report(run, run).text != page.text
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    assert mr.report([run, other]).text == mr.report(run, other).text != page.text

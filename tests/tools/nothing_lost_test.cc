@@ -169,11 +169,18 @@ TEST_F(NothingLost, ClassNumbersStayNumbersHoweverATableWritesThem) {
     return all;
   };
   EXPECT_EQ(labels("id,c\n0,2.0\n1,10.0\n2,1.0\n"), "2 10 1 ");
-  EXPECT_EQ(labels("id,c\n0, 1\n1,1 \n2,01\n"), "1 1 1 ");
-  EXPECT_EQ(labels("id,c\n0,cat\n1, cat\n2,dog \n"), "0 0 1 ");
+  EXPECT_EQ(labels("id,c\n0, 1\n1, 1\n2, 2\n"), "1 1 2 ") << "blanks around them are nothing";
+  EXPECT_EQ(labels("id,c\n0, cat\n1, cat\n2, dog\n"), "0 0 1 ");
   EXPECT_EQ(labels("id,c\n0,2\n1,10\n2,1.5\n",
                    "3 classes by name, sorted and numbered anew: '1.5' is no whole number"),
             "2 1 0 ");
+  for (const char* classes : {"id,c\n0, 1\n1,01\n2,2\n", "id,c\n0,cat\n1, cat\n2,dog\n"}) {
+    write_file(dir_ / "t.csv", classes);
+    const auto made = run({"create", "s-%d.tar", "--from-csv", "t.csv", "--root", "in/b", "--path",
+                           "{id}.ppm", "--class", "c", "--force"});
+    EXPECT_EQ(made.status, 1) << classes;
+    EXPECT_THAT(made.err, HasSubstr("would be one class")) << classes;
+  }
 }
 
 TEST_F(NothingLost, ShardsAreNotCalledPacked) {

@@ -136,7 +136,7 @@ def compare(page, metrics):
         wanted = [f"epoch {number}", str(epoch["train_samples"]), str(epoch["skipped"])]
         if wanted not in [row[:3] for row in page.rows]:
             fail(f"the ledger has no row {wanted}: {page.rows}")
-        if "val_top1" in epoch:
+        if epoch.get("val_top1") is not None:
             point = f"val, step {epoch['global_step']}: {share(epoch['val_top1'])}"
             if point not in page.titles:
                 fail(f"no point {point}: {page.titles}")

@@ -194,6 +194,7 @@ TEST(Events, AreOneJsonObjectEach) {
   event.train_samples = 10;
   const std::string json = to_json(event);
   EXPECT_THAT(json, HasSubstr(R"("event":"epoch","epoch":1,"train_loss":0.5,"train_samples":10,)"
+                              R"("skipped_steps":0,"skipped_step_samples":0,)"
                               R"("val_loss":0.25,"val_top1":0.75)"));
   EXPECT_THAT(json, HasSubstr(R"("skipped":0,"refetched":0,"val_skipped":0)"));
   EXPECT_THAT(json, HasSubstr(R"("val_seconds":0.0)"));

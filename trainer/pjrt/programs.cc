@@ -50,7 +50,9 @@ std::string text_of(const decode::ArraySpec& spec) {
 
 void check_field(const pipeline::BatchField& field, const ProgramValue& wanted) {
   const decode::ArraySpec spec = spec_of(wanted);
-  if (field.spec.dtype == spec.dtype && is_read_as(field.spec.shape, spec.shape)) return;
+  if (field.spec.dtype == spec.dtype && field.data.size() == spec.num_bytes() &&
+      is_read_as(field.spec.shape, spec.shape))
+    return;
   throw Error(ErrorCode::kInvalidArgument,
               fmt::format("field {} is {}, and the model and its losses need {}", field.name,
                           text_of(field.spec), text_of(spec)));
