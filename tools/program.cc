@@ -258,7 +258,8 @@ int run_program(std::span<const std::string> words,
     return run_program(asked, commands, signals);
   }
   if (help) return print_help(overview(commands));
-  if (name == "--version" || name == "-V" || name == "version") return print_help(version_text() + "\n");
+  if (name == "--version" || name == "-V" || name == "version")
+    return print_help(version_text() + "\n");
   for (const auto& command : commands)
     if (command->name() == name) return run_command(words.subspan(1), *command, signals);
   return complain("millrace", unknown_command(name, commands), kUsage);
