@@ -301,17 +301,12 @@ struct ImageDecoder::Plan {
     source.header.numbers = classes->numbers();
   }
 
-  Tidiness decode(const io::Bytes& encoded, const SampleId& id, std::span<std::byte> slot) const;
+  /// `picture` is of `encoded`, opened with `source`.
+  Tidiness decode(const detail::ImageSource& picture, const io::Bytes& encoded, const SampleId& id,
+                  std::span<std::byte> slot) const;
   template <typename Read>
   void draw(const StoredSize& size, const SampleId& id, Workspace& workspace,
             std::span<std::byte> slot, const Read& read) const;
-  /// Whether `levels` is what reads this picture.
-  bool is_of_levels(const io::Bytes& encoded) const {
-    if (!levels) return false;
-    if (options.values != GreyValues()) return true;
-    const ImageHeader header = detail::ImageSource(encoded.span(), levels->source).header();
-    return header.numbers && header.level_bytes > 1;
-  }
 
   ImageDecoderOptions options;
   bool keeps_levels;
@@ -363,9 +358,8 @@ void ImageDecoder::Plan::draw(const StoredSize& size, const SampleId& id, Worksp
     fill_padding(geometry.content(options.interpolation), *options.padding, format, slot.data());
 }
 
-Tidiness ImageDecoder::Plan::decode(const io::Bytes& encoded, const SampleId& id,
-                                    std::span<std::byte> slot) const {
-  const detail::ImageSource picture(encoded.span(), source);
+Tidiness ImageDecoder::Plan::decode(const detail::ImageSource& picture, const io::Bytes& encoded,
+                                    const SampleId& id, std::span<std::byte> slot) const {
   const auto lease = workspaces.acquire();
   std::string& untidy = (*lease).source.codec.untidy;
   untidy.clear();  // an image of padding only reads nothing
@@ -376,8 +370,17 @@ Tidiness ImageDecoder::Plan::decode(const io::Bytes& encoded, const SampleId& id
 
 Tidiness ImageDecoder::decode(const io::Bytes& encoded, const SampleId& id,
                               std::span<std::byte> slot) const {
-  const Plan& plan = plan_->is_of_levels(encoded) ? *plan_->levels : *plan_;
-  return plan.decode(encoded, id, slot);
+  const Plan* const levels = plan_->levels.get();
+  const auto open = [&](const Plan& plan) {
+    return detail::ImageSource(encoded.span(), plan.source);
+  };
+  if (levels != nullptr && plan_->options.values != GreyValues())
+    return levels->decode(open(*levels), encoded, id, slot);
+  const detail::ImageSource picture = open(*plan_);
+  if (levels != nullptr && picture.header().level_bytes > 1)
+    if (const auto deep = open(*levels); deep.header().numbers)  // grey
+      return levels->decode(deep, encoded, id, slot);
+  return plan_->decode(picture, encoded, id, slot);
 }
 
 WholePicture ImageDecoder::read_whole(const io::Bytes& encoded,

@@ -43,6 +43,7 @@ std::string file_identity(const std::string& url) {
   struct stat status {};
   if (::stat(path->c_str(), &status) != 0)
     return std::filesystem::absolute(*path).lexically_normal().string();
+  if (S_ISDIR(status.st_mode)) return fmt::format("folder {} {}", status.st_dev, status.st_ino);
   if (!S_ISREG(status.st_mode)) return *path;
   // Some file systems of networks give one number to several files.
   return fmt::format("file {} {} {} {}.{:09}", status.st_dev, status.st_ino, status.st_size,
@@ -57,6 +58,14 @@ std::optional<std::pair<std::size_t, std::size_t>> find_repeated(
     if (!is_new) return std::pair{i, earlier->second};
   }
   return {};
+}
+
+std::optional<std::pair<std::size_t, std::size_t>> find_repeated_files(
+    std::span<const std::string> places) {
+  std::vector<std::string> identities;
+  identities.reserve(places.size());
+  for (const std::string& place : places) identities.push_back(file_identity(place));
+  return find_repeated(identities);
 }
 
 }  // namespace millrace::io

@@ -1,7 +1,5 @@
 #include "tools/named_twice.h"
 
-#include <vector>
-
 #include "io/opener.h"
 #include "io/same_file.h"
 #include "tools/values.h"
@@ -9,9 +7,7 @@
 namespace millrace::tools {
 
 void refuse_named_twice(std::span<const std::string> places) {
-  std::vector<std::string> identities;
-  for (const std::string& place : places) identities.push_back(io::file_identity(place));
-  const auto repeated = io::find_repeated(identities);
+  const auto repeated = io::find_repeated_files(places);
   if (!repeated) return;
   const std::string one = io::printable_url(places[repeated->first]);
   const std::string other = io::printable_url(places[repeated->second]);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <algorithm>
 #include <unordered_set>
 
 #include "io/base/error.h"
@@ -139,15 +138,18 @@ class VerifyCommand final : public Command {
     return facts;
   }
 
+  static std::string identity(const std::string& url) {
+    return io::file_identity(wds::stored_url(url));
+  }
+
   /// Shards that are asked for and not there are faults of their own.
   static std::vector<std::string> missing_unasked(const ManifestFacts& facts,
                                                   const std::vector<std::string>& shards) {
     std::vector<std::string> missing = facts.missing();
-    std::erase_if(missing, [&](const std::string& one) {
-      return std::ranges::any_of(shards, [&](const std::string& shard) {
-        return io::file_identity(wds::stored_url(shard)) == io::file_identity(one);
-      });
-    });
+    if (missing.empty()) return missing;
+    std::unordered_set<std::string> asked;
+    for (const std::string& shard : shards) asked.insert(identity(shard));
+    std::erase_if(missing, [&](const std::string& one) { return asked.contains(identity(one)); });
     return missing;
   }
 
@@ -175,9 +177,6 @@ class VerifyCommand final : public Command {
 
   static void report_unlisted(const std::vector<std::string>& shards, const wds::Manifest& manifest,
                               wds::FaultLedger& ledger) {
-    const auto identity = [](const std::string& url) {
-      return io::file_identity(wds::stored_url(url));
-    };
     std::unordered_set<std::string> listed;
     for (const wds::ManifestShard& shard : manifest.shards) listed.insert(identity(shard.url));
     for (const std::string& shard : shards)

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <iterator>
 #include <vector>
 
 #include "io/base/error.h"
@@ -12,7 +11,7 @@
 namespace millrace::trainer {
 namespace {
 
-using Sides = std::vector<std::int64_t>;
+using Sides = nn::Shape;
 
 /// Of a sample, without dimensions of 1.
 Sides sides_of(std::span<const std::int64_t> shape) {
@@ -20,10 +19,6 @@ Sides sides_of(std::span<const std::int64_t> shape) {
   std::ranges::copy_if(shape.subspan(1), std::back_inserter(sides),
                        [](std::int64_t side) { return side != 1; });
   return sides;
-}
-
-std::int64_t product(const Sides& sides) {
-  return std::accumulate(sides.begin(), sides.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 /// A graph's images are (channels, height, width), a batch's have the channels last.
@@ -41,7 +36,8 @@ bool is_read_as(std::span<const std::int64_t> given, std::span<const std::int64_
   if (given.empty() || given.front() != wanted.front()) return false;
   const Sides own = sides_of(given);
   const Sides other = sides_of(wanted);
-  return own == other || ((own.size() <= 1 || other.size() <= 1) && product(own) == product(other));
+  return own == other ||
+         ((own.size() <= 1 || other.size() <= 1) && nn::num_values(own) == nn::num_values(other));
 }
 
 void check_inputs(const nn::Graph& graph, const Objective& objective,

@@ -50,7 +50,8 @@ void fill_with(double value, decode::DType dtype, std::span<std::byte> slot) {
 /// Throws: InvalidArgument for a value that an array of `dtype` cannot hold.
 void check_missing(std::optional<double> value, decode::DType dtype, const std::string& name) {
   if (!value) return;
-  if (decode::dtype_name(dtype).find("float") != std::string_view::npos) {
+  if (dtype == decode::DType::kFloat32 || dtype == decode::DType::kBFloat16 ||
+      dtype == decode::DType::kFloat16) {
     const double most =
         dtype == decode::DType::kFloat16 ? 65504.0 : std::numeric_limits<float>::max();
     return require(!std::isfinite(*value) || std::abs(*value) <= most,

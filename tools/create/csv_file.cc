@@ -61,19 +61,11 @@ std::size_t CsvFile::column(const std::string& name) const {
   return static_cast<std::size_t>(found - columns_.begin());
 }
 
-std::vector<std::string> CsvFile::row(std::uint64_t row) const {
+std::vector<std::string> CsvFile::row(std::uint64_t row, std::vector<bool>* quoted) const {
   Row at = rows_[row];
   std::vector<std::string> fields;
-  parse(at, fields);
+  parse(at, fields, quoted);
   return fields;
-}
-
-std::vector<bool> CsvFile::quoted(std::uint64_t row) const {
-  Row at = rows_[row];
-  std::vector<std::string> fields;
-  std::vector<bool> quoted;
-  parse(at, fields, &quoted);
-  return quoted;
 }
 
 bool CsvFile::parse(Row& at, std::vector<std::string>& fields, std::vector<bool>* quoted) const {

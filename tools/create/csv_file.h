@@ -33,10 +33,9 @@ class CsvFile {
   std::size_t column(const std::string& name) const;
 
   std::uint64_t num_rows() const { return rows_.size(); }
-  /// The fields of a row, not counting the header. Requires: row < num_rows().
-  std::vector<std::string> row(std::uint64_t row) const;
-  /// Which of a row's fields are in quotes. Requires: row < num_rows().
-  std::vector<bool> quoted(std::uint64_t row) const;
+  /// The fields of a row, not counting the header; `quoted`, if it is wanted, says which of them
+  /// are in quotes. Requires: row < num_rows().
+  std::vector<std::string> row(std::uint64_t row, std::vector<bool>* quoted = nullptr) const;
   /// Where a row begins: "train.csv line 17".
   std::string place(std::uint64_t row) const;
 

@@ -187,7 +187,8 @@ class CsvSource final : public SampleSource {
 
   /// Everything that can be wrong with a row is found before anything is written.
   void look_at(std::uint64_t index, FileFinder& finder, FolderFence& fence) {
-    const CsvRow row = table_.row(index);
+    std::vector<bool> quoted;
+    const CsvRow row = table_.row(index, &quoted);
     files_.push_back(finder.find(path_.fill_wild(row)));
     fence.check(file(index));
     if (class_) classes_.add(row[*class_]);
@@ -195,7 +196,6 @@ class CsvSource final : public SampleSource {
     if (group_ && row[*group_].empty())
       throw Error(ErrorCode::kCorrupt, "no " + options_.group_by + " to group by");
     static_cast<void>(row_json_text(json_of(row)));
-    const std::vector<bool> quoted = table_.quoted(index);
     for (std::size_t i = 0; i < columns_.size(); ++i)
       types_[i].look_at(row[columns_[i]], quoted[columns_[i]]);
   }

@@ -1,7 +1,6 @@
 #include "tools/create/local_file.h"
 
 #include <filesystem>
-#include <vector>
 
 #include "io/base/error.h"
 #include "io/same_file.h"
@@ -13,10 +12,7 @@ std::string local_url(const std::string& path) {
 }
 
 void refuse_repeated_files(std::span<const std::string> files) {
-  std::vector<std::string> identities;
-  identities.reserve(files.size());
-  for (const std::string& file : files) identities.push_back(io::file_identity(file));
-  const auto repeated = io::find_repeated(identities);
+  const auto repeated = io::find_repeated_files(files);
   if (!repeated) return;
   const std::string& file = files[repeated->first];
   const std::string& earlier = files[repeated->second];

@@ -16,8 +16,8 @@ std::string report_page(const std::vector<RunRecord>& runs);
 /// What limits a run and what to do about it; empty without a verdict.
 struct Advice {
   std::string limit = {};  ///< "input-bound by decode"
-  std::string
-      verdict;  ///< "2 of 3 epochs (66.7 % of the time of training) were input-bound by ..."
+  /// "2 of 3 epochs (66.7 % of the time of training) were input-bound by decode. ..."
+  std::string verdict = {};
   std::string what_to_do = {};
 };
 Advice advice_of(const RunRecord& run);

@@ -38,9 +38,8 @@ std::string skipped_steps_text(const EpochEvent& event, std::int64_t steps) {
                        counted(static_cast<std::uint64_t>(steps), "step"));
   return fmt::format(
       "Epoch {}: all of its steps ({}) were skipped, their loss or gradients were not finite, so "
-      "it "
-      "has not changed the weights: lower the learning rate, or check the data; weights that are "
-      "lost already are those of an earlier checkpoint",
+      "it has not changed the weights: lower the learning rate, or check the data; weights that "
+      "are lost already are those of an earlier checkpoint",
       event.epoch, steps);
 }
 
