@@ -94,7 +94,7 @@ auto annotated(const std::string& path, const Work& work) {
   try {
     return work();
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(path), .stage = "checkpoint"});
+    error.annotate({.url = path, .stage = "checkpoint"});
     throw;
   }
 }
@@ -112,8 +112,7 @@ std::vector<std::string> folders_in(const std::string& folder) {
 /// Throws: InvalidArgument for another run's than `run`; empty: any.
 void check_run(const TrainState& state, const std::string& run, const std::string& path) {
   if (run.empty() || state.run.empty() || state.run == run) return;
-  throw Error(ErrorCode::kInvalidArgument, "it is of another run than last",
-              {.url = io::printable_url(path)});
+  throw Error(ErrorCode::kInvalidArgument, "it is of another run than last", {.url = path});
 }
 
 }  // namespace

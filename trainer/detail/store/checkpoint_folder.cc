@@ -235,7 +235,7 @@ FolderReader::FolderReader(const std::string& path, const io::Opener& opener)
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      corrupt("the manifest has a bad entry", {.url = io::printable_url(path_), .member = name});
+      corrupt("the manifest has a bad entry", {.url = path_, .member = name});
     }
   }
 }
@@ -247,15 +247,14 @@ std::string FolderReader::url_of(const std::string& name, const ManifestEntry& e
 const ManifestEntry& FolderReader::entry_of(const std::string& name) const {
   const auto found = manifest_.files.find(name);
   if (found == manifest_.files.end())
-    corrupt("a checkpoint lacks one of its files",
-            {.url = io::printable_url(path_), .member = name});
+    corrupt("a checkpoint lacks one of its files", {.url = path_, .member = name});
   return found->second;
 }
 
 io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes) const {
   const ManifestEntry& entry = entry_of(name);
   const std::string url = url_of(name, entry);
-  const Where where{.url = io::printable_url(url), .stage = "checkpoint"};
+  const Where where{.url = url, .stage = "checkpoint"};
   if (entry.bytes > limit_bytes) {
     corrupt("a file of " + std::to_string(entry.bytes) + " bytes; at most " +
                 std::to_string(limit_bytes) + " are needed",
@@ -276,7 +275,7 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
 
 void FolderReader::pass(const ManifestEntry& entry, const std::string& url,
                         const Take& take) const {
-  const Where where{.url = io::printable_url(url), .stage = "checkpoint"};
+  const Where where{.url = url, .stage = "checkpoint"};
   const auto source = opener_.open(url);
   std::vector<std::byte> chunk(kChunkBytes);
   Sha256 hash;
@@ -303,7 +302,7 @@ void FolderReader::copy(const std::string& name, io::ByteSink& sink) const {
 void FolderReader::check_listed(const std::vector<io::ListedObject>& objects) const {
   for (const auto& [name, entry] : manifest_.files) {
     const std::string url = url_of(name, entry);
-    const Where where{.url = io::printable_url(url), .stage = "checkpoint"};
+    const Where where{.url = url, .stage = "checkpoint"};
     const auto found = std::ranges::find(objects, url, &io::ListedObject::url);
     if (found == objects.end())
       throw Error(ErrorCode::kNotFound, "a file of a checkpoint is missing", where);
