@@ -121,6 +121,9 @@ namespace detail {
 
 CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensors& tensors) {
   check_finite(tensors.model);
+  std::uint64_t values = 0;
+  for (const auto* part : {&tensors.model, &tensors.optimizer, &tensors.ema})
+    for (const FlatTensors& flat : *part) values += flat.table->num_values();
   const auto flat = [](const std::vector<FlatTensors>& part) {
     return [part](io::ByteSink& sink) { write_flat_tensors(sink, part); };
   };
@@ -130,7 +133,8 @@ CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensor
                                      [text = state.to_json()](io::ByteSink& sink) {
                                        sink.write(std::as_bytes(std::span(text)));
                                      }}},
-                        .run = state.run};
+                        .run = state.run,
+                        .tensor_bytes = values * sizeof(float)};
   if (!tensors.ema.empty()) files.writers[kEmaFile] = flat(tensors.ema);
   return files;
 }
@@ -139,9 +143,11 @@ CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensor
 
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors, const io::Opener& opener) {
-  const auto place = detail::open_checkpoint_place(
-      folder, opener, {},
-      {.saved = [](const std::string&) {}, .kept = [](const std::string&, const std::string&) {}});
+  const auto place =
+      detail::open_checkpoint_place(folder, opener, {},
+                                    {.saved = [](const std::string&) {},
+                                     .kept = [](const std::string&, const std::string&) {},
+                                     .progress = [](const CheckpointStep&) {}});
   place->save(name, detail::checkpoint_files(state, tensors));
   place->finish();
 }
