@@ -14,7 +14,6 @@
 #include "io/base/file_lock.h"
 #include "io/byte_sink.h"
 #include "io/detail/files/unique_fd.h"
-#include "io/detail/http/url.h"
 #include "io/opener.h"
 
 namespace millrace::io {
@@ -141,9 +140,8 @@ void sync_folder(const std::string& folder) {
 }
 
 void check_local_path(const std::string& path) {
-  if (detail::url_scheme(path).empty()) return;
-  throw Error(ErrorCode::kInvalidArgument, "a URL is not a local path",
-              {.url = printable_url(path)});
+  if (url_scheme(path).empty()) return;
+  throw Error(ErrorCode::kInvalidArgument, "a URL is not a local path", {.url = path});
 }
 
 std::unique_ptr<ByteSink> open_file_sink(const std::string& path, const FileSinkOptions& options) {

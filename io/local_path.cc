@@ -60,7 +60,7 @@ void throw_unlisted(const std::string& folder, int error_number) {
 
 std::optional<std::string> local_path(const std::string& url) {
   if (url == "-") return {};
-  const std::string scheme = detail::url_scheme(url);
+  const std::string scheme = url_scheme(url);
   if (scheme.empty()) return url;
   return scheme == "file" ? std::optional(detail::file_url_path(url)) : std::nullopt;
 }
@@ -76,7 +76,7 @@ bool is_read_once(const std::string& url) {
 }
 
 bool can_reopen(const std::string& url) {
-  return detail::url_scheme(url) == "pipe" || !is_read_once(url);
+  return url_scheme(url) == "pipe" || !is_read_once(url);
 }
 
 std::vector<std::string> names_in(const std::string& folder) {

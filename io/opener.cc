@@ -105,8 +105,7 @@ struct UrlOpener::State {
     std::string known;
     for (const Store& one : stores) known += (known.empty() ? "" : ", ") + one.scheme;
     throw Error(ErrorCode::kInvalidArgument,
-                "cannot use " + scheme + ": urls here (" + known + " are known)",
-                {.url = printable_url(url)});
+                "cannot use " + scheme + ": urls here (" + known + " are known)", {.url = url});
   }
 
   const std::stop_token& stop_of(const std::stop_token& own) const {
@@ -129,50 +128,46 @@ std::unique_ptr<ByteSource> UrlOpener::open(const std::string& url,
   OpenOptions options = asked;
   options.stop = state_->stop_of(asked.stop);
   if (url == "-") return detail::open_stdin(options, state_->patience);
-  const std::string scheme = detail::url_scheme(url);
+  const std::string scheme = url_scheme(url);
   if (scheme.empty()) return detail::open_file(url, options, state_->patience);
   auto source = state_->store_of(scheme, url).open(url, options);
   if (source == nullptr)
-    throw Error(ErrorCode::kInvalidArgument, "the store opens nothing",
-                {.url = printable_url(url)});
+    throw Error(ErrorCode::kInvalidArgument, "the store opens nothing", {.url = url});
   return source;
 }
 
 bool Opener::can_list(const std::string&) const { return false; }
 
 std::vector<ListedObject> Opener::list(const std::string& prefix, const ListOptions&) const {
-  throw Error(ErrorCode::kInvalidArgument, "what this url names cannot be listed",
-              {.url = printable_url(prefix)});
+  throw Error(ErrorCode::kInvalidArgument, "what this url names cannot be listed", {.url = prefix});
 }
 
 std::unique_ptr<ByteSink> Opener::open_sink(const std::string& url, const FileSinkOptions&,
                                             const std::stop_token&) const {
-  throw Error(ErrorCode::kInvalidArgument, "this url cannot be written",
-              {.url = printable_url(url)});
+  throw Error(ErrorCode::kInvalidArgument, "this url cannot be written", {.url = url});
 }
 
 void Opener::remove(const std::string& url, const std::stop_token&) const {
-  throw Error(ErrorCode::kInvalidArgument, "objects of this url cannot be removed",
-              {.url = printable_url(url)});
+  throw Error(ErrorCode::kInvalidArgument, "objects of this url cannot be removed", {.url = url});
 }
 
 void Opener::expect_digest(const std::string&, const std::string&) const {}
 
 void UrlOpener::remove(const std::string& url, const std::stop_token& stop) const {
-  const std::string scheme = detail::url_scheme(url);
+  const std::string scheme = url_scheme(url);
   const Store* store = scheme.empty() ? nullptr : &state_->store_of(scheme, url);
   if (store == nullptr || !store->remove) return Opener::remove(url, stop);
   store->remove(url, state_->stop_of(stop));
 }
 
 bool UrlOpener::can_list(const std::string& url) const {
-  const Store* store = state_->find(detail::url_scheme(url));
+  const Store* store = state_->find(url_scheme(url));
   return store != nullptr && store->list;
 }
 
 std::vector<ListedObject> UrlOpener::list(const std::string& prefix,
                                           const ListOptions& asked) const {
-  const Store& store = state_->store_of(detail::url_scheme(prefix), prefix);
+  const Store& store = state_->store_of(url_scheme(prefix), prefix);
   if (!store.list) return Opener::list(prefix, asked);
   ListOptions options = asked;
   options.stop = state_->stop_of(asked.stop);
@@ -185,12 +180,12 @@ std::vector<ListedObject> UrlOpener::list(const std::string& prefix,
 std::unique_ptr<ByteSink> UrlOpener::open_sink(const std::string& url,
                                                const FileSinkOptions& options,
                                                const std::stop_token& stop) const {
-  const std::string scheme = detail::url_scheme(url);
+  const std::string scheme = url_scheme(url);
   if (scheme.empty()) return open_file_sink(url, options);
   const Store& store = state_->store_of(scheme, url);
   if (store.create) return store.create(url, options, state_->stop_of(stop));
   throw Error(ErrorCode::kInvalidArgument, "nothing can be written to " + scheme + ": urls",
-              {.url = printable_url(url)});
+              {.url = url});
 }
 
 Bytes read_object(const Opener& opener, const std::string& url, std::size_t limit_bytes,

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/url_text.h"
 #include "io/byte_sink.h"
 #include "io/byte_source.h"
 #include "io/http_options.h"
@@ -144,15 +145,5 @@ class UrlOpener final : public Opener {
 /// `limit_bytes`, and as open() and read().
 Bytes read_object(const Opener& opener, const std::string& url, std::size_t limit_bytes,
                   const std::stop_token& stop = {});
-
-/// True for any `name://` except file:// and pipe:. Such objects, user-defined stores included, are
-/// assumed to be read over the network.
-bool is_network_url(const std::string& url);
-/// True for "-" and pipe: urls: they can be read only once from start to end, and no index or
-/// manifest can accompany them.
-bool is_stream_url(const std::string& url);
-/// `url` without user, password, query string and fragment: safe to print and log. Paths and pipe:
-/// commands are returned unchanged.
-std::string printable_url(const std::string& url);
 
 }  // namespace millrace::io

@@ -28,7 +28,7 @@ std::string without_main(const std::string& url) {
 
 /// A bucket's key is any text, and what it means is the store's own matter.
 std::string one_name_of(const std::string& url) {
-  const std::string scheme = detail::url_scheme(url);
+  const std::string scheme = url_scheme(url);
   if (scheme == "http" || scheme == "https") return detail::normal_url(url);
   if (scheme.empty() || !is_network_url(url)) return url;
   const std::string named = scheme + url.substr(scheme.size());

@@ -329,7 +329,7 @@ void choose_samples(PipelineOptions& options) {
                       ? "no sample of a set of the mix is left"
                       : fmt::format("where '{}' keeps no sample of a set of the mix",
                                     printable(wanted.where, 200)),
-                  {.url = io::printable_url(options.shards[first])});
+                  {.url = options.shards[first]});
     first += part.num_shards;
   }
 }
@@ -349,7 +349,7 @@ void check_any_sample(const PipelineOptions& options) {
   if (samples_in(options, 0, options.shards.size()) > 0) return;
   throw Error(ErrorCode::kNotFound,
               fmt::format("no sample in {}", counted(options.shards.size(), "shard")),
-              {.url = io::printable_url(options.shards.front())});
+              {.url = options.shards.front()});
 }
 
 void check_range(std::uint64_t samples, const wds::SampleRange& range) {

@@ -259,7 +259,7 @@ class IndexCommand final : public Command {
     try {
       wds::write_dali_index(index, path, replace(), opener.get());
     } catch (Error& error) {
-      error.annotate({.url = io::printable_url(url)});
+      error.annotate({.url = url});
       throw;
     }
   }

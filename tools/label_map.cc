@@ -62,7 +62,7 @@ void check_distinct(const std::vector<std::string>& names, const std::string& ur
           ErrorCode::kInvalidArgument,
           fmt::format("the class {} is there twice, as {} and {}: give each a name of its own",
                       names[label], first->second, label),
-          {.url = io::printable_url(url)});
+          {.url = url});
 }
 
 void check_names(const std::vector<std::string>& names, const std::string& url) {
@@ -72,7 +72,7 @@ void check_names(const std::vector<std::string>& names, const std::string& url) 
                   fmt::format("a class name of several lines, '{}': the label map has a name per "
                               "line, so rename the class",
                               printable(name)),
-                  {.url = io::printable_url(url)});
+                  {.url = url});
   check_distinct(names, url);
 }
 

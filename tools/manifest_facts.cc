@@ -49,7 +49,7 @@ void ManifestFacts::add(const wds::Manifest& manifest, const std::string& url,
   ledger.report(
       Error(ErrorCode::kCorrupt,
             fmt::format("manifest: its shards have {} samples, it says {}", sum, *manifest.samples),
-            {.url = io::printable_url(url)}),
+            {.url = url}),
       0);
 }
 

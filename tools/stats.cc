@@ -181,7 +181,7 @@ class StatsCommand final : public Command {
       if ((field = sample.find_any(suffixes_)) != nullptr) add_image(*field, stats);
       return {.stats = stats};
     } catch (Error& fault) {
-      fault.annotate({.url = io::printable_url(*sample.url),
+      fault.annotate({.url = *sample.url,
                       .key = sample.key,
                       .member = sample.key + "." + field->suffix,
                       .offset = field->offset});

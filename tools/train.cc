@@ -853,7 +853,7 @@ class TrainCommand final : public Command {
   void check_uploaded(const CheckpointUpload& upload) const {
     if (upload.missing().empty()) return;
     throw Error(ErrorCode::kIo, fmt::format("not uploaded: {}", fmt::join(upload.missing(), ", ")),
-                {.url = io::printable_url(run_folder_.upload)});
+                {.url = run_folder_.upload});
   }
 
   trainer::WatchedRun watched_run(const RunInput& input) const {

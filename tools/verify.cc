@@ -157,7 +157,7 @@ class VerifyCommand final : public Command {
                              wds::FaultLedger& ledger) {
     for (const std::string& shard : missing_unasked(facts, shards))
       ledger.report(Error(ErrorCode::kNotFound, "the manifest lists the shard, which is not here",
-                          {.url = io::printable_url(shard)}),
+                          {.url = shard}),
                     0);
   }
 
@@ -181,9 +181,8 @@ class VerifyCommand final : public Command {
     for (const wds::ManifestShard& shard : manifest.shards) listed.insert(identity(shard.url));
     for (const std::string& shard : shards)
       if (!listed.contains(identity(shard)))
-        ledger.report(Error(ErrorCode::kCorrupt, "the manifest does not list the shard",
-                            {.url = io::printable_url(shard)}),
-                      0);
+        ledger.report(
+            Error(ErrorCode::kCorrupt, "the manifest does not list the shard", {.url = shard}), 0);
   }
 
   static void print(const SetReport& report, CommandContext& context) {

@@ -309,7 +309,7 @@ class ViewCommand final : public Command {
                        .label = label_of(sample)});
       shows_classes_ = shows_classes_ || SampleView(view_).shows_classes(sample);
     } catch (Error& fault) {
-      fault.annotate({.url = io::printable_url(*sample.url), .key = sample.key});
+      fault.annotate({.url = *sample.url, .key = sample.key});
       return ledger.report(fault) != wds::OnFault::kStop;
     }
     return true;

@@ -94,7 +94,7 @@ auto annotated(const std::string& path, const Work& work) {
   try {
     return work();
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(path), .stage = "checkpoint"});
+    error.annotate({.url = path, .stage = "checkpoint"});
     throw;
   }
 }
@@ -112,8 +112,7 @@ std::vector<std::string> folders_in(const std::string& folder) {
 /// Throws: InvalidArgument for another run's than `run`; empty: any.
 void check_run(const TrainState& state, const std::string& run, const std::string& path) {
   if (run.empty() || state.run.empty() || state.run == run) return;
-  throw Error(ErrorCode::kInvalidArgument, "it is of another run than last",
-              {.url = io::printable_url(path)});
+  throw Error(ErrorCode::kInvalidArgument, "it is of another run than last", {.url = path});
 }
 
 }  // namespace
@@ -122,6 +121,9 @@ namespace detail {
 
 CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensors& tensors) {
   check_finite(tensors.model);
+  std::uint64_t values = 0;
+  for (const auto* part : {&tensors.model, &tensors.optimizer, &tensors.ema})
+    for (const FlatTensors& flat : *part) values += flat.table->num_values();
   const auto flat = [](const std::vector<FlatTensors>& part) {
     return [part](io::ByteSink& sink) { write_flat_tensors(sink, part); };
   };
@@ -131,7 +133,8 @@ CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensor
                                      [text = state.to_json()](io::ByteSink& sink) {
                                        sink.write(std::as_bytes(std::span(text)));
                                      }}},
-                        .run = state.run};
+                        .run = state.run,
+                        .tensor_bytes = values * sizeof(float)};
   if (!tensors.ema.empty()) files.writers[kEmaFile] = flat(tensors.ema);
   return files;
 }
@@ -140,9 +143,11 @@ CheckpointFiles checkpoint_files(const TrainState& state, const CheckpointTensor
 
 void save_checkpoint(const std::string& folder, const std::string& name, const TrainState& state,
                      const CheckpointTensors& tensors, const io::Opener& opener) {
-  const auto place = detail::open_checkpoint_place(
-      folder, opener, {},
-      {.saved = [](const std::string&) {}, .kept = [](const std::string&, const std::string&) {}});
+  const auto place =
+      detail::open_checkpoint_place(folder, opener, {},
+                                    {.saved = [](const std::string&) {},
+                                     .kept = [](const std::string&, const std::string&) {},
+                                     .progress = [](const CheckpointStep&) {}});
   place->save(name, detail::checkpoint_files(state, tensors));
   place->finish();
 }

@@ -17,9 +17,8 @@ namespace {
 void check_measured(detail::Processes& processes, const std::string& weights,
                     const std::string& fault) {
   if (fault.empty()) return;
-  processes.throw_alike(std::make_exception_ptr(
-      Error(ErrorCode::kNotFinite, fault + ": nothing can be measured of this model",
-            {.url = io::printable_url(weights)})));
+  processes.throw_alike(std::make_exception_ptr(Error(
+      ErrorCode::kNotFinite, fault + ": nothing can be measured of this model", {.url = weights})));
 }
 
 EvalResult evaluate_in(detail::Processes& processes, const EvalInput& input,

@@ -51,6 +51,14 @@ struct StepStart {
   double lr = 0;
 };
 
+/// Of a checkpoint that is being saved: `done_bytes` of `total_bytes`, both 0 while unknown. On a
+/// disk they count what is written and, once more, what is read back; to a store what is sent.
+struct CheckpointStep {
+  std::string path = {};
+  std::uint64_t done_bytes = 0;
+  std::uint64_t total_bytes = 0;
+};
+
 struct StepEvent {
   int rank = 0;
   int world = 1;

@@ -8,7 +8,7 @@
 //     on_train_end
 //     on_evaluation_start, on_evaluation_step..., on_evaluation_end
 //     on_epoch_end
-//     on_checkpoint_start, on_checkpoint            for each checkpoint
+//     on_checkpoint_start, on_checkpoint_step..., on_checkpoint    for each checkpoint
 //   on_fit_end
 //
 // A part that is ended early by a fault or a stop has its start hook and no end hook; on_fit_end is
@@ -49,6 +49,8 @@ class Observer {
   virtual void on_epoch_end(const EpochEvent& /*event*/) {}
   /// A checkpoint will be written to `path`.
   virtual void on_checkpoint_start(const std::string& /*path*/) {}
+  /// While it is written; of one that is sent to a store, while the run waits for it.
+  virtual void on_checkpoint_step(const CheckpointStep& /*step*/) {}
   /// The checkpoint at `path` is complete.
   virtual void on_checkpoint(const std::string& /*path*/) {}
   /// After on_epoch_end(), and the epoch's on_checkpoint().

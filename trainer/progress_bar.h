@@ -96,6 +96,7 @@ class ProgressBar final : public Observer {
   void on_train_end(const EpochEvent& event) override;
   void on_epoch_end(const EpochEvent& event) override;
   void on_checkpoint_start(const std::string& path) override;
+  void on_checkpoint_step(const CheckpointStep& step) override;
   void on_checkpoint(const std::string& path) override;
   void on_fault(const FaultEvent& event) override;
 

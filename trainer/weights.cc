@@ -249,7 +249,7 @@ LoadedWeights load_weights(const std::string& path, const std::vector<FlatTensor
     copy_except(file, into, loaded.kept);
     return loaded;
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(path)});
+    error.annotate({.url = path});
     throw;
   }
 }

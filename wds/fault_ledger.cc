@@ -115,14 +115,15 @@ void FaultLedger::count_emitted(std::uint64_t samples) {
 
 void FaultLedger::warn(const Where& where, const std::string& kind, const std::string& detail) {
   said_->warn(log_, kind,
-              kind + (detail.empty() ? "" : ": " + detail) + " (url " + where.url +
+              kind + (detail.empty() ? "" : ": " + detail) + " (url " +
+                  io::printable_url(where.url) +
                   (where.offset ? ", offset " + std::to_string(*where.offset) : "") + ")");
   const MutexLock lock(mutex_);
   ++warnings_;
 }
 
 void FaultLedger::warn_of(const TarWarnings& odd, const std::string& url) {
-  const Where where{.url = io::printable_url(url)};
+  const Where where{.url = url};
   if (odd.missing_end > 0) warn(where, "tar ends without its end marker");
   if (odd.ignored_members > 0)
     warn(where, "symbolic links and special files are left out",

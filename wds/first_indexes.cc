@@ -12,7 +12,7 @@ void FirstIndexes::check(const std::string& url, const std::string& sha256) {
   throw Error(ErrorCode::kIo,
               "the shard was replaced while this run read it: its index is of another content than "
               "in an earlier epoch",
-              {.url = io::printable_url(url)});
+              {.url = url});
 }
 
 std::string FirstIndexes::sha256_of(const std::string& url) const {

@@ -96,7 +96,7 @@ Manifest read_manifest(const io::Opener& opener, const std::string& url) {
     const auto source = opener.open(url);
     return parse_manifest(io::read_all(*source, kMaxManifestBytes).text(), url);
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(url)});
+    error.annotate({.url = url});
     throw;
   }
 }

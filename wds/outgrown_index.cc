@@ -39,7 +39,7 @@ auto answer_of(const Ask& ask) -> decltype(ask()) {
 }
 
 [[noreturn]] void other_than_indexed(const std::string& url, const std::string& what) {
-  throw Error(ErrorCode::kCorrupt, what, {.url = io::printable_url(url)});
+  throw Error(ErrorCode::kCorrupt, what, {.url = url});
 }
 
 std::string bytes_of_index(const ShardIndex& index, const std::string& url) {

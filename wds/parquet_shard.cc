@@ -81,7 +81,7 @@ auto with_url(const std::string& url, const Work& work) {
   try {
     return work();
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(stored_url(url))});
+    error.annotate({.url = stored_url(url)});
     throw;
   }
 }

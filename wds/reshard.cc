@@ -99,7 +99,7 @@ class Resharding {
     const bool seen = keys_.insert(sample.key, 0).has_value();
     if (!seen && keys_.full())
       throw Error(ErrorCode::kExhausted, "too many keys to find duplicates among",
-                  {.url = io::printable_url(*sample.url), .key = sample.key});
+                  {.url = *sample.url, .key = sample.key});
     return seen;
   }
 
@@ -121,7 +121,7 @@ class Resharding {
     try {
       writer_.write(chosen);
     } catch (Error& error) {
-      error.annotate({.url = io::printable_url(*sample.url), .key = sample.key});
+      error.annotate({.url = *sample.url, .key = sample.key});
       throw;
     }
   }

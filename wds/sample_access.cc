@@ -21,7 +21,7 @@ constexpr std::uint64_t kNextHeader = 2048;
 
 [[noreturn]] void no_places(const std::string& url, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, "samples cannot be read by their place: " + why,
-              {.url = io::printable_url(url)});
+              {.url = url});
 }
 
 /// Null if there is none, or a damaged one that the policy takes for none.
@@ -199,7 +199,7 @@ void SampleAccess::read(Run& run, const std::function<void(Result result)>& take
     try {
       if (run.reader && !run.reader->next(result.sample))
         throw Error(ErrorCode::kTruncated, "shard ends before its samples do",
-                    {.url = io::printable_url(set_->shards[run.shard].url)});
+                    {.url = set_->shards[run.shard].url});
       if (run.reader) run.fault.reset();
       if (run.reader && run.joiner) run.joiner->complete(result.sample);
     } catch (const Error& error) {

@@ -48,7 +48,7 @@ void check_classes(const std::vector<RowColumn>& first, const std::vector<RowCol
                     "column " + printable(column.name) +
                         ": its numbers are of other classes than in " +
                         io::printable_url(stored_url(first_url)),
-                    {.url = io::printable_url(stored_url(url))});
+                    {.url = stored_url(url)});
 }
 
 /// Whether shards behind one without an index are looked up.

@@ -81,12 +81,12 @@ Weights read_weights(const io::Opener& opener, const std::string& url) {
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
     if (cut == line.npos || error != std::errc() || stop != text.data() + text.size())
       throw Error(ErrorCode::kCorrupt, fmt::format("line {} is not of the form KEY WEIGHT", number),
-                  {.url = io::printable_url(url)});
+                  {.url = url});
     const std::string key(line.substr(0, line.find_last_not_of(" \t", cut) + 1));
     if (!weights.of.emplace(key, weight).second)
       throw Error(ErrorCode::kCorrupt,
                   fmt::format("line {}: a second weight of {}", number, printable(key)),
-                  {.url = io::printable_url(url)});
+                  {.url = url});
   }
   return weights;
 }
@@ -123,7 +123,7 @@ class Chooser {
   void warn_of_unseen(const std::string& url, FaultLedger& ledger) const {
     const auto names = filter_ ? filter_->unseen() : std::vector<std::string>();
     if (!names.empty())
-      ledger.warn({.url = io::printable_url(url)}, "no sample has what the filter looks for",
+      ledger.warn({.url = url}, "no sample has what the filter looks for",
                   fmt::format("{}", fmt::join(names, ", ")));
   }
 
@@ -224,8 +224,7 @@ class Survey {
       const auto& shards = access_.contents();
       const std::uint64_t number = run_.first + place;
       const SetContents::Shard& shard = shards.shards[shards.shard_of(number)];
-      error.annotate(
-          {.url = io::printable_url(shard.url), .offset = shard.offset_of(number - shard.first)});
+      error.annotate({.url = shard.url, .offset = shard.offset_of(number - shard.first)});
       if (!is_left_out(error)) throw;
       const MutexLock lock(mutex_);
       damaged_.emplace(number, error);

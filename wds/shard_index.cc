@@ -7,8 +7,8 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
+#include "io/base/url_text.h"
 #include "io/opener.h"
-#include "io/url_query.h"
 #include "wds/detail/index_text.h"
 #include "wds/detail/write_text.h"
 #include "wds/hashing_opener.h"
@@ -47,7 +47,7 @@ auto twice_over_network(const std::string& url, const Read& read, bool* again = 
     if (again != nullptr) *again = true;
     return second;
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(url)});
+    error.annotate({.url = url});
     throw;
   }
 }
@@ -100,7 +100,7 @@ ShardIndex build_index(const io::Opener& opener, const std::string& url,
                        const ShardOptions& options) {
   if (is_parquet(url))
     throw Error(ErrorCode::kUnsupported, "a Parquet file needs no index: its footer has the counts",
-                {.url = io::printable_url(url)});
+                {.url = url});
   const HashingOpener hashing(opener);
   ShardOptions wanted = options;
   wanted.index = nullptr;

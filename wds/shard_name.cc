@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "io/base/error.h"
+#include "io/base/url_text.h"
 #include "io/opener.h"
-#include "io/url_query.h"
 
 namespace millrace::wds {
 namespace {

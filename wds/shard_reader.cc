@@ -318,7 +318,7 @@ ShardReader::ShardReader(const io::Opener& opener, const std::string& url,
   try {
     state_->begin();
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(url)});
+    error.annotate({.url = url});
     throw;
   }
 }
@@ -330,7 +330,7 @@ bool ShardReader::next(Sample& sample) {
   try {
     return state_->next(sample);
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(*state_->url)});
+    error.annotate({.url = *state_->url});
     throw;
   }
 }

@@ -166,7 +166,7 @@ class Scanner {
   }
 
   void damaged(Error error) {
-    error.annotate({.url = io::printable_url(url_)});
+    error.annotate({.url = url_});
     if (ends_scan(error, options_)) throw Error(std::move(error));
     ++scan_.count;
     if (!scan_.damage) scan_.damage = std::move(error);
@@ -350,7 +350,7 @@ ShardIndex scan_contents(const io::Opener& opener, const std::string& url,
     contents.end = headers.group().tar().end_offset();
     return contents;
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(url)});
+    error.annotate({.url = url});
     throw;
   }
 }

@@ -78,8 +78,7 @@ class OpenShard {
 
   // Readers treat members of one key that are not adjacent as damage.
   void refuse_known_key(const std::string& key) {
-    if (keys_.insert(key, 0))
-      refuse("a key twice in one shard", {.url = io::printable_url(url_), .key = key});
+    if (keys_.insert(key, 0)) refuse("a key twice in one shard", {.url = url_, .key = key});
   }
 
   void add(const std::string& key, const std::vector<Member>& members) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/base/text.h"
+#include "io/base/url_text.h"
 
 namespace millrace {
 namespace {
@@ -62,13 +63,13 @@ std::optional<ErrorCode> error_code_of(std::string_view name) {
 }
 
 Error::Error(ErrorCode code, std::string message, Where where)
-    : code_(code), message_(std::move(message)), where_(std::move(where)) {
-  message_ = printable(message_, kMaxMessageBytes);
+    : code_(code), message_(printable(message, kMaxMessageBytes)), where_(std::move(where)) {
+  where_.url = io::printable_url(where_.url);
   compose();
 }
 
 void Error::annotate(const Where& where) {
-  if (where_.url.empty()) where_.url = where.url;
+  if (where_.url.empty()) where_.url = io::printable_url(where.url);
   if (where_.key.empty()) where_.key = where.key;
   if (where_.member.empty()) where_.member = where.member;
   if (!where_.offset) where_.offset = where.offset;

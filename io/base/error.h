@@ -36,7 +36,7 @@ std::string_view error_code_name(ErrorCode code);
 std::optional<ErrorCode> error_code_of(std::string_view name);
 
 /// The location of a fault; an empty member is unknown. `offset` is in bytes from the start of the
-/// object that `url` names.
+/// object that `url` names. Error prints and keeps no more of a url than io::printable_url() shows.
 struct Where {
   std::string url = {};
   std::string key = {};

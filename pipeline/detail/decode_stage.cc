@@ -16,8 +16,8 @@ Error located(Error error, const wds::Sample& sample) {
   error.annotate({.key = sample.key, .stage = "decode"});
   for (const wds::Field& field : sample.fields)
     if (field.url && error.where().member == sample.key + "." + field.suffix)
-      error.annotate({.url = io::printable_url(*field.url), .offset = field.offset});
-  if (sample.url) error.annotate({.url = io::printable_url(*sample.url), .offset = sample.offset});
+      error.annotate({.url = *field.url, .offset = field.offset});
+  if (sample.url) error.annotate({.url = *sample.url, .offset = sample.offset});
   return error;
 }
 

@@ -77,7 +77,7 @@ std::shared_ptr<const wds::SampleSelection> part_of_selection(const wds::FoundSh
   const std::uint64_t before = all.contents->shards[first].first;
   return all.selection->part(before + part.range.skip, part.range.of(count), before, draws);
 } catch (Error& error) {
-  error.annotate({.url = io::printable_url(all.contents->shards[first].url)});
+  error.annotate({.url = all.contents->shards[first].url});
   throw;
 }
 

@@ -45,6 +45,16 @@ TEST(Error, AnnotateKeepsWhatTheInnermostKnew) {
   EXPECT_EQ(error.where().stage, "read");
 }
 
+TEST(Error, KeepsNoSecretOfAUrl) {
+  Error error(ErrorCode::kIo, "no answer", {.url = "https://user:word@host/a.tar?sign=secret"});
+  EXPECT_EQ(error.where().url, "https://host/a.tar");
+  EXPECT_STREQ(error.what(), "Io: no answer (url https://host/a.tar)");
+
+  Error later(ErrorCode::kIo, "no answer");
+  later.annotate({.url = "s3://me:word@bucket/what?is this"});
+  EXPECT_EQ(later.where().url, "s3://bucket/what?is this");
+}
+
 TEST(Error, MissingFilesAreNotFound) {
   try {
     throw_errno("open", "x.tar", ENOENT);

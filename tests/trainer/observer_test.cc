@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "io/base/error.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/fakes.h"
 #include "trainer/fit.h"
@@ -70,11 +71,23 @@ class Diary final : public Observer {
   std::vector<double> measured;
 };
 
+/// Notes how far saves are, of which each takes three seconds.
+class SlowSaves final : public Observer {
+ public:
+  void on_checkpoint_step(const CheckpointStep& step) override {
+    if (steps.empty() || steps.back().path != step.path) clock.advance(std::chrono::seconds(3));
+    steps.push_back(step);
+  }
+
+  std::vector<CheckpointStep> steps;
+  testing::FakeClock clock;
+};
+
 constexpr std::int64_t kObservedFeatures = 6;
 constexpr std::int64_t kObservedClasses = 2;
 
 /// Two devices, one epoch of two steps, an evaluation of one batch each.
-FitResult run(Diary& diary, TrainOptions options, std::int64_t wrong_label = -1) {
+FitResult run(Observer& diary, TrainOptions options, std::int64_t wrong_label = -1) {
   auto samples = make_samples(16, kObservedFeatures, kObservedClasses, 1);
   if (wrong_label >= 0) samples[15].label = wrong_label;
   MemoryFeed train(std::move(samples), 4, 2);
@@ -90,6 +103,28 @@ FitResult run(Diary& diary, TrainOptions options, std::int64_t wrong_label = -1)
               .validation = &val,
               .devices = devices},
              options, {&diary});
+}
+
+TEST(Observer, IsToldHowFarASaveIsAndTheLogOfALongOne) {
+  const testing::TempDir folder;
+  SlowSaves diary;
+  std::vector<std::string> said;
+  TrainOptions options;
+  options.clock = &diary.clock;
+  options.run_folder = folder / "run";
+  options.checkpoint.save_best = false;
+  options.log = Log::to_function([&](LogLevel, const std::string& line) {
+    if (line.starts_with("saving")) said.push_back(line);
+  });
+  run(diary, options);
+  ASSERT_FALSE(diary.steps.empty());
+  const CheckpointStep& last = diary.steps.back();
+  EXPECT_EQ(last.path, folder / "run/checkpoints/last");
+  EXPECT_GE(last.done_bytes, last.total_bytes) << "written and read back";
+  EXPECT_GT(last.total_bytes, 2 * kObservedFeatures * kObservedClasses * sizeof(float));
+  EXPECT_TRUE(std::ranges::is_sorted(diary.steps, {}, &CheckpointStep::done_bytes));
+  ASSERT_EQ(said.size(), 1U) << "once";
+  EXPECT_THAT(said[0], ::testing::HasSubstr("checkpoints/last: "));
 }
 
 TEST(Observer, IsCalledAtTheUsualPlacesInOrder) {

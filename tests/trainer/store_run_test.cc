@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -186,6 +188,36 @@ TEST(CheckpointPlace, SaysWhatADiskDidNotRemove) {
   place->remove(std::string(300, 'x'));
   ASSERT_EQ(kept.size(), 1U);
   EXPECT_EQ(kept[0], "File name too long");
+}
+
+TEST(CheckpointPlace, TellsHowFarAnUploadIsThatACallWaitsFor) {
+  MemoryStore store;
+  std::promise<CheckpointStep> told;
+  std::once_flag once;
+  store.before = [arrived = told.get_future().share()](const std::string& what,
+                                                       const std::string& url) {
+    if (what == "put" && url.find("/model-") != url.npos)
+      EXPECT_EQ(arrived.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  };
+  const auto opener = store.opener();
+  const auto place =
+      detail::open_checkpoint_place("mem://b/c", *opener, {},
+                                    {.saved = [](const std::string&) {},
+                                     .kept = [](const std::string&, const std::string&) {},
+                                     .progress =
+                                         [&](const CheckpointStep& step) {
+                                           if (step.done_bytes > 0)
+                                             std::call_once(once, [&] { told.set_value(step); });
+                                         }});
+  const std::string content(1000, 'x');
+  place->save(
+      "last",
+      {.writers = {{"model.bin",
+                    [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(content))); }}},
+       .tensor_bytes = content.size()});
+  place->finish();
+  store.before = {};
+  EXPECT_EQ(names_below(store, "mem://b/c/last").size(), 2U);
 }
 
 /// Lets a given number of the steps of writing to `store` pass, and fails the others.

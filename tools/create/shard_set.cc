@@ -87,7 +87,7 @@ Numbered numbered_by_asking(const io::Opener& opener, const std::string& pattern
   if (output_exists(opener, beyond))
     throw Error(ErrorCode::kInvalidArgument,
                 "the server answers for a shard that can hardly be there: which are cannot be told",
-                {.url = io::printable_url(beyond)});
+                {.url = beyond});
   Numbered found;
   for (unsigned long long number = 0, gap = 0; number < most && gap < kWidestGap; ++number) {
     const std::string url = wds::shard_name(pattern, number) + suffix;

@@ -144,7 +144,7 @@ Labels scan_labels(const ClassCountInput& input, const Sought& sought, const std
     if (const wds::Field* label = sample.find_any(sought.member)) try {
         seen.see(sought.highest(label->data), *sample.url, sample.key);
       } catch (Error& fault) {
-        fault.annotate({.url = io::printable_url(*sample.url),
+        fault.annotate({.url = *sample.url,
                         .key = sample.key,
                         .member = sample.key + "." + label->suffix,
                         .offset = label->offset});

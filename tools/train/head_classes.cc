@@ -42,7 +42,7 @@ void check_head_classes(const std::string& init, const ModelChoice& choice,
                   fmt::format("the last layer of --init is of other classes: label {} is {} there, "
                               "and {} here. --replace-head begins that layer anew",
                               label, before[label], names[label]),
-                  {.url = io::printable_url(init)});
+                  {.url = init});
 }
 
 }  // namespace millrace::tools

@@ -231,7 +231,7 @@ ModelChoice ModelChoice::from_checkpoint(const std::string& path, const io::Open
   try {
     return from_json(trainer::read_checkpoint_state(path, opener).options);
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(path)});
+    error.annotate({.url = path});
     throw;
   }
 }

@@ -18,7 +18,7 @@ SavedRun SavedRun::of_checkpoint(const std::string& path, const io::Opener& open
   try {
     return SavedRun(trainer::read_checkpoint_state(path, opener).options);
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(path)});
+    error.annotate({.url = path});
     throw;
   }
 }

@@ -6,25 +6,8 @@ namespace millrace::tools {
 
 void SetReport::add(ShardReport shard) {
   ++shards;
-  indexed += shard.indexed ? 1 : 0;
-  emitted += shard.emitted;
-  skipped += shard.skipped;
-  unknown_shards += shard.unknown_shards;
-  unguarded += shard.unguarded ? 1 : 0;
-  warnings += shard.warnings;
-  refetched += shard.refetched;
-  untidy.add(shard.untidy);
-  unequal_sizes.add(shard.unequal_sizes);
-  interleaved += shard.interleaved;
-  in_manifest += shard.in_manifest ? 1 : 0;
-  if (shard.stored != wds::StoredPictures()) ++stored[{shard.stored.jpeg, shard.stored.image}];
+  Findings::add(shard);
   add(std::move(shard.faults));
-  for (const auto& [suffix, sizes] : shard.fields) fields[suffix].add(sizes);
-  for (const auto& [suffixes, set] : shard.field_sets) {
-    FieldSet& all = field_sets[suffixes];
-    if (all.samples == 0) all.first_key = set.first_key;
-    all.samples += set.samples;
-  }
   classes.add(shard.classes);
   add_keys(shard);
 }

@@ -5,9 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/verify/shard_check.h"
@@ -21,7 +19,7 @@ struct DuplicateKey {
   std::string url;
 };
 
-class SetReport {
+class SetReport : public Findings {
  public:
   static constexpr std::size_t kMaxKeys = std::size_t{1} << 22;
   static constexpr std::size_t kMaxFaults = 100'000;
@@ -34,24 +32,8 @@ class SetReport {
   std::uint64_t samples() const { return emitted + skipped; }
 
   std::uint64_t shards = 0;
-  std::uint64_t indexed = 0;
-  std::uint64_t in_manifest = 0;
-  /// Shards by what their manifests say of their pictures, (jpeg, image); none for those that say
-  /// nothing.
-  std::map<std::pair<std::string, std::string>, std::uint64_t> stored = {};
-  std::uint64_t emitted = 0;
-  std::uint64_t skipped = 0;
-  std::uint64_t unknown_shards = 0;
-  std::uint64_t unguarded = 0;
-  std::uint64_t warnings = 0;
-  std::uint64_t refetched = 0;
-  Finding untidy = {};
-  Finding unequal_sizes = {};
   std::uint64_t num_faults = 0;
   std::vector<wds::FaultLedger::Entry> faults = {};  ///< the first kMaxFaults
-  std::map<std::string, FieldSizes> fields = {};
-  std::map<std::string, FieldSet> field_sets = {};
-  std::uint64_t interleaved = 0;
   std::uint64_t num_duplicates = 0;           ///< samples whose key is also in an earlier shard
   std::vector<DuplicateKey> duplicates = {};  ///< the first kMaxDuplicates
   ClassMix classes = {};

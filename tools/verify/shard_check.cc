@@ -66,7 +66,8 @@ class ShardCheck {
     }
     report_.indexed = options_.index != nullptr;
     report_.in_manifest = listed_ != nullptr;
-    if (listed_ != nullptr) report_.stored = listed_->pictures;
+    if (listed_ != nullptr && listed_->pictures != wds::StoredPictures())
+      report_.stored[{listed_->pictures.jpeg, listed_->pictures.image}] = 1;
   }
 
   // Hashing costs as much as reading: only if there is something to compare with.
@@ -256,6 +257,36 @@ void FieldSizes::add(const FieldSizes& other) {
   min = std::min(min, other.min);
   max = std::max(max, other.max);
   total += other.total;
+}
+
+void FieldSet::add(const FieldSet& other) {
+  if (samples == 0) first_key = other.first_key;
+  samples += other.samples;
+}
+
+void Finding::add(const Finding& other) {
+  if (count == 0) first = other.first;
+  count += other.count;
+}
+
+namespace {
+
+void add_up(std::uint64_t& sum, std::uint64_t more) { sum += more; }
+
+template <typename Sum>
+void add_up(Sum& sum, const Sum& more) {
+  sum.add(more);
+}
+
+template <typename Key, typename Sum>
+void add_up(std::map<Key, Sum>& sums, const std::map<Key, Sum>& more) {
+  for (const auto& [key, value] : more) add_up(sums[key], value);
+}
+
+}  // namespace
+
+void Findings::add(const Findings& other) {
+  visit([&](const char*, auto member) { add_up(this->*member, other.*member); });
 }
 
 namespace {

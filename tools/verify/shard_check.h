@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/opener.h"
@@ -33,6 +34,8 @@ struct FieldSizes {
 struct FieldSet {
   std::uint64_t samples = 0;
   std::string first_key = {};
+
+  void add(const FieldSet& other);
 };
 
 /// Something that is worth a line, how often, and where it was first.
@@ -40,17 +43,17 @@ struct Finding {
   std::uint64_t count = 0;
   std::string first = {};
 
-  void add(const Finding& other) {
-    if (count == 0) first = other.first;
-    count += other.count;
-  }
+  void add(const Finding& other);
 };
 
-struct ShardReport {
-  std::string url;
-  bool indexed = false;
-  bool in_manifest = false;
-  wds::StoredPictures stored = {};  ///< what the manifest says of its pictures
+/// What is found in a shard or, summed, in a set. A new finding is a member and its line in
+/// visit().
+struct Findings {
+  std::uint64_t indexed = 0;      ///< shards that have an index
+  std::uint64_t in_manifest = 0;  ///< shards that a manifest lists
+  /// Shards by what their manifests say of their pictures, (jpeg, image); none for those that say
+  /// nothing.
+  std::map<std::pair<std::string, std::string>, std::uint64_t> stored = {};
   std::uint64_t emitted = 0;
   std::uint64_t skipped = 0;
   std::uint64_t unknown_shards = 0;
@@ -58,16 +61,41 @@ struct ShardReport {
   std::uint64_t refetched = 0;  ///< samples, or the index, that were intact when fetched again
   Finding untidy = {};          ///< images with a harmless oddity
   Finding unequal_sizes = {};   ///< samples whose pictures, masks among them, differ in size
-  /// A changed payload byte would go undetected: no index, no SHA-256 in a manifest, and no
-  /// checksums in the file (an uncompressed tar, or zstd or xz without them).
-  bool unguarded = false;
-  std::vector<wds::FaultLedger::Entry> faults = {};
+  /// Shards of which a changed payload byte would go undetected: no index, no SHA-256 in a
+  /// manifest, and no checksums in the file (an uncompressed tar, or zstd or xz without them).
+  std::uint64_t unguarded = 0;
   std::map<std::string, FieldSizes> fields = {};
   std::map<std::string, FieldSet> field_sets = {};  ///< by "cls,jpg"
+  /// Samples that were refused because their key had occurred before in their shard.
+  std::uint64_t interleaved = 0;
+
+  void add(const Findings& other);
+
+  /// Calls `each` with the name of every member and the pointer to it.
+  template <typename Each>
+  static void visit(const Each& each) {
+    each("indexed", &Findings::indexed);
+    each("in_manifest", &Findings::in_manifest);
+    each("stored", &Findings::stored);
+    each("emitted", &Findings::emitted);
+    each("skipped", &Findings::skipped);
+    each("unknown_shards", &Findings::unknown_shards);
+    each("warnings", &Findings::warnings);
+    each("refetched", &Findings::refetched);
+    each("untidy", &Findings::untidy);
+    each("unequal_sizes", &Findings::unequal_sizes);
+    each("unguarded", &Findings::unguarded);
+    each("fields", &Findings::fields);
+    each("field_sets", &Findings::field_sets);
+    each("interleaved", &Findings::interleaved);
+  }
+};
+
+struct ShardReport : Findings {
+  std::string url = {};
+  std::vector<wds::FaultLedger::Entry> faults = {};
   ShardClasses classes = {};
   std::vector<std::string> keys = {};  ///< of the samples read, in order
-  /// Number of samples that were refused because their key had occurred before.
-  std::uint64_t interleaved = 0;
 };
 
 struct CheckInput {

@@ -93,7 +93,7 @@ class SurveyPass {
         found.picture = picture_of(sample, *field, found.label);
       return found;
     } catch (Error& fault) {
-      fault.annotate({.url = io::printable_url(*sample.url),
+      fault.annotate({.url = *sample.url,
                       .key = sample.key,
                       .member = sample.key + "." + field->suffix,
                       .offset = field->offset});

@@ -59,7 +59,7 @@ Sample ForwardReader::find(std::uint64_t offset) {
   }
   if (passed_over_) throw Error(*passed_over_);
   throw Error(ErrorCode::kCorrupt, "no sample where the saved position says: the shard changed",
-              {.url = io::printable_url(url_), .offset = offset});
+              {.url = url_, .offset = offset});
 }
 
 // Nothing is sought behind the offset: a shard that is damaged throughout would be read to its end

@@ -38,7 +38,7 @@ void Joiner::complete(Sample& sample) {
       else
         add(partner, partner.reader.at(place->offset), sample);
     } catch (Error& error) {
-      error.annotate({.url = io::printable_url(*partner.url), .key = sample.key});
+      error.annotate({.url = *partner.url, .key = sample.key});
       throw;
     }
   }
@@ -47,7 +47,7 @@ void Joiner::complete(Sample& sample) {
 void Joiner::miss(Partner& partner, const Sample& sample) const {
   if (partner.is_used || ledger_ == nullptr || ++partner.without != kMostWithout) return;
   ledger_->warn(
-      {.url = io::printable_url(*partner.url), .key = sample.key},
+      {.url = *partner.url, .key = sample.key},
       "a joined shard completes no sample so far: are its keys the same?",
       fmt::format("none of the first {} samples of the shard that it is joined to", kMostWithout));
 }

@@ -114,7 +114,7 @@ void PieceReader::place(ShardOptions& options) {
   const std::uint64_t last = piece_.count == 0 ? samples.size() : end();
   if (piece_.first >= samples.size() || last > samples.size()) {
     throw Error(ErrorCode::kCorrupt, "index holds fewer samples than were counted",
-                {.url = io::printable_url(piece_.url)});
+                {.url = piece_.url});
   }
   options.offset = std::max(start_offset_, samples[piece_.first].offset);
   options.max_samples = last - index_->sample_at(options.offset);

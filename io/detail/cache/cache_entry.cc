@@ -13,8 +13,8 @@
 
 #include "io/base/file_lock.h"
 #include "io/base/hash.h"
+#include "io/base/url_text.h"
 #include "io/opener.h"
-#include "io/url_query.h"
 
 namespace millrace::io::detail {
 namespace {

@@ -6,18 +6,11 @@
 #include <filesystem>
 
 #include "io/base/error.h"
+#include "io/base/url_text.h"
 #include "io/detail/http/curl.h"
-#include "io/opener.h"
-#include "io/url_query.h"
 
-namespace millrace::io {
-namespace detail {
+namespace millrace::io::detail {
 namespace {
-
-bool scheme_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
-         c == '-' || c == '.';
-}
 
 constexpr std::string_view kUnreserved =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
@@ -47,7 +40,7 @@ void set_url(CURLU* handle, const std::string& url) {
   if (const CURLUcode code = curl_url_set(handle, CURLUPART_URL, url.c_str(), CURLU_PATH_AS_IS);
       code != CURLUE_OK) {
     throw Error(ErrorCode::kInvalidArgument, std::string("not a url: ") + curl_url_strerror(code),
-                {.url = printable_url(url)});
+                {.url = url});
   }
 }
 
@@ -65,16 +58,6 @@ std::string part(const CurlUrl& handle, CURLUPart what, unsigned flags = 0) {
 }
 
 }  // namespace
-
-std::string url_scheme(std::string_view url) {
-  const std::size_t colon = url.find(':');
-  if (colon == 0 || colon == std::string_view::npos) return "";
-  std::string scheme(url.substr(0, colon));
-  if (!std::all_of(scheme.begin(), scheme.end(), scheme_char)) return "";
-  std::ranges::transform(scheme, scheme.begin(), to_lower);
-  const bool known = scheme == "file" || scheme == "pipe";
-  return known || url.substr(colon).starts_with("://") ? scheme : "";
-}
 
 void check_url(const std::string& url) { parse(url); }
 
@@ -135,8 +118,7 @@ BucketAndKey bucket_and_key(const std::string& url, EmptyKey empty) {
   const std::size_t slash = url.find('/', bucket);
   if (slash == std::string::npos || slash == bucket ||
       (slash + 1 == url.size() && empty == EmptyKey::kRefused)) {
-    throw Error(ErrorCode::kInvalidArgument, "not of the form scheme://BUCKET/KEY",
-                {.url = printable_url(url)});
+    throw Error(ErrorCode::kInvalidArgument, "not of the form scheme://BUCKET/KEY", {.url = url});
   }
   return {url.substr(bucket, slash - bucket), url.substr(slash + 1)};
 }
@@ -168,33 +150,4 @@ std::string file_url_path(const std::string& url) {
   return decoded_path;
 }
 
-}  // namespace detail
-
-bool is_network_url(const std::string& url) {
-  const std::string scheme = detail::url_scheme(url);
-  return !scheme.empty() && scheme != "file" && scheme != "pipe";
-}
-
-std::size_t query_begin(const std::string& url) {
-  constexpr std::array<std::string_view, 3> kOfKeys{"s3", "gs", "hf"};
-  const bool keyed = std::ranges::find(kOfKeys, detail::url_scheme(url)) != kOfKeys.end();
-  return keyed || !is_network_url(url) ? std::string::npos : url.find_first_of("?#");
-}
-
-bool is_stream_url(const std::string& url) {
-  return url == "-" || detail::url_scheme(url) == "pipe";
-}
-
-std::string printable_url(const std::string& url) {
-  // A local path is printed unchanged: '?' and '#' are ordinary characters there.
-  const std::size_t scheme_end = url.find("://");
-  if (detail::url_scheme(url).empty() || scheme_end == std::string::npos) return url;
-  std::string text = url.substr(0, query_begin(url));
-  const std::size_t host = scheme_end + 3;
-  const std::size_t path = std::min(text.find('/', host), text.size());
-  const std::size_t at = text.rfind('@', path);
-  if (at != std::string::npos && at >= host) text.erase(host, at + 1 - host);
-  return text;
-}
-
-}  // namespace millrace::io
+}  // namespace millrace::io::detail

@@ -6,10 +6,6 @@
 
 namespace millrace::io::detail {
 
-/// "http" of "http://x", "file" of "file:x", "pipe" of "pipe:x", in lower case; empty for a path. A
-/// path may contain a colon: only `name://`, `file:` and `pipe:` make a scheme.
-std::string url_scheme(std::string_view url);
-
 /// Throws: InvalidArgument unless `url` has a scheme and a host.
 void check_url(const std::string& url);
 

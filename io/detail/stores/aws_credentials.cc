@@ -79,8 +79,7 @@ std::optional<Clock::Duration> lifetime(const std::string& expiration, const Htt
 }
 
 [[noreturn]] void incomplete(const std::string& url) {
-  throw Error(ErrorCode::kCorrupt, "the answer holds no AWS credentials",
-              {.url = printable_url(url)});
+  throw Error(ErrorCode::kCorrupt, "the answer holds no AWS credentials", {.url = url});
 }
 
 FetchedKeys from_json(const HttpAnswer& answer, const std::string& url) {
@@ -158,7 +157,7 @@ void check_container_url(const std::string& url) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               "AWS_CONTAINER_CREDENTIALS_FULL_URI names neither this machine nor an https server",
-              {.url = printable_url(url)});
+              {.url = url});
 }
 
 std::optional<FetchedKeys> from_container(HttpClient& client, const Environment& environment,

@@ -76,7 +76,7 @@ class GcsStore final : public HttpStore {
 
 [[noreturn]] void refuse_gcs_listing(const std::string& prefix) {
   throw Error(ErrorCode::kCorrupt, "the store's listing is not what Google's API answers",
-              {.url = printable_url(prefix)});
+              {.url = prefix});
 }
 
 // Google writes 64-bit numbers as text.

@@ -39,7 +39,7 @@ template <typename Handle>
 using Openssl = std::unique_ptr<Handle, OpensslDeleter>;
 
 [[noreturn]] void corrupt(const std::string& message, const std::string& url = "") {
-  throw Error(ErrorCode::kCorrupt, message, {.url = printable_url(url)});
+  throw Error(ErrorCode::kCorrupt, message, {.url = url});
 }
 
 std::string rs256(const std::string& pem, std::string_view text) {

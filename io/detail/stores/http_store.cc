@@ -72,8 +72,7 @@ std::span<const HttpStoreKind> http_store_kinds() { return kKinds; }
 
 std::vector<ListedObject> HttpStore::list(HttpClient&, const std::string& prefix,
                                           const ListOptions&) {
-  throw Error(ErrorCode::kInvalidArgument, "what this url names cannot be listed",
-              {.url = printable_url(prefix)});
+  throw Error(ErrorCode::kInvalidArgument, "what this url names cannot be listed", {.url = prefix});
 }
 
 std::unique_ptr<ByteSink> HttpStore::create(std::shared_ptr<HttpClient> client,
@@ -83,8 +82,7 @@ std::unique_ptr<ByteSink> HttpStore::create(std::shared_ptr<HttpClient> client,
 }
 
 void HttpStore::remove(HttpClient&, const std::string& url, const std::stop_token&) {
-  throw Error(ErrorCode::kInvalidArgument, "objects of this url cannot be removed",
-              {.url = printable_url(url)});
+  throw Error(ErrorCode::kInvalidArgument, "objects of this url cannot be removed", {.url = url});
 }
 
 void add_listed(std::vector<ListedObject>& listed, std::vector<ListedObject> more,
@@ -93,7 +91,7 @@ void add_listed(std::vector<ListedObject>& listed, std::vector<ListedObject> mor
     throw Error(ErrorCode::kExhausted,
                 "more than " + std::to_string(options.most) +
                     " objects: a longer prefix, braces or a manifest name fewer",
-                {.url = printable_url(prefix)});
+                {.url = prefix});
   listed.insert(listed.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));
 }

@@ -28,8 +28,7 @@ struct HubPath {
 
 [[noreturn]] void malformed(const std::string& url) {
   throw Error(ErrorCode::kInvalidArgument,
-              "not of the form hf://datasets/OWNER/NAME[@REVISION]/PATH",
-              {.url = printable_url(url)});
+              "not of the form hf://datasets/OWNER/NAME[@REVISION]/PATH", {.url = url});
 }
 
 HubPath parse_hub_url(const std::string& url) {
@@ -84,8 +83,7 @@ class HubStore final : public HttpStore {
 
   std::unique_ptr<ByteSink> create(std::shared_ptr<HttpClient>, const std::string& url,
                                    const FileSinkOptions&, const std::stop_token&) override {
-    throw Error(ErrorCode::kInvalidArgument, "nothing can be written to hf: urls",
-                {.url = printable_url(url)});
+    throw Error(ErrorCode::kInvalidArgument, "nothing can be written to hf: urls", {.url = url});
   }
 
  private:
@@ -114,7 +112,7 @@ std::vector<ListedObject> hub_page(const std::string& body, const HubPath& wante
     }
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::kCorrupt, "the hub's listing is not what its API answers",
-                {.url = printable_url(prefix)});
+                {.url = prefix});
   }
   return listed;
 }

@@ -170,7 +170,7 @@ class S3Store final : public HttpStore {
 };
 
 [[noreturn]] void bad_listing(const std::string& how, const std::string& prefix) {
-  throw Error(ErrorCode::kCorrupt, "the store's listing " + how, {.url = printable_url(prefix)});
+  throw Error(ErrorCode::kCorrupt, "the store's listing " + how, {.url = prefix});
 }
 
 // What was cut short on the way is asked for again.

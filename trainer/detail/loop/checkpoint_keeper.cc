@@ -63,8 +63,29 @@ CheckpointKeeper::CheckpointKeeper(const TrainOptions& options, const io::Opener
     log.warn("a checkpoint that is no longer wanted could not be removed: " +
              io::printable_url(path) + ": " + why);
   };
-  place_ =
-      open_checkpoint_place(folder_, opener, options.stop, {.saved = hooks_.saved, .kept = kept});
+  place_ = open_checkpoint_place(
+      folder_, opener, options.stop,
+      {.saved = hooks_.saved, .kept = kept, .progress = [this](const CheckpointStep& step) {
+         tell_progress(step);
+       }});
+}
+
+void CheckpointKeeper::tell_progress(const CheckpointStep& step) {
+  constexpr std::chrono::seconds kPatience{2};
+  constexpr double kMega = 1e6;
+  hooks_.progress(step);
+  if (is_told_ || options_.now() - wait_begin_ < kPatience) return;
+  is_told_ = true;
+  options_.log.info(fmt::format("saving {}: {:.0f} of {:.0f} MB are done after {} s",
+                                io::printable_url(step.path),
+                                static_cast<double>(step.done_bytes) / kMega,
+                                static_cast<double>(step.total_bytes) / kMega, kPatience.count()));
+}
+
+/// Before what may take long.
+void CheckpointKeeper::begin_wait() {
+  wait_begin_ = options_.now();
+  is_told_ = false;
 }
 
 bool CheckpointKeeper::has(const std::string& name) const {
@@ -106,6 +127,7 @@ std::string CheckpointKeeper::save(const std::string& name) {
   if (folder_.empty()) return {};
   std::string path = folder_ + "/" + name;
   hooks_.before(path);
+  begin_wait();
   place_->save(name, checkpoint_files(state_, weights_.tensors()));
   return path;
 }
@@ -115,6 +137,7 @@ void CheckpointKeeper::report() {
 }
 
 void CheckpointKeeper::finish() {
+  begin_wait();
   if (place_) place_->finish();
 }
 

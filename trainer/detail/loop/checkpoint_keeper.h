@@ -18,9 +18,10 @@
 
 namespace millrace::trainer::detail {
 
-/// Called with each checkpoint's path, before it is written, and when it is complete.
+/// Called with each checkpoint's path, before it is written, while it is, and when it is complete.
 struct CheckpointHooks {
   std::function<void(const std::string& path)> before;
+  std::function<void(const CheckpointStep& step)> progress;
   std::function<void(const std::string& path)> saved;
 };
 
@@ -54,6 +55,8 @@ class CheckpointKeeper {
   void finish();
 
  private:
+  void begin_wait();
+  void tell_progress(const CheckpointStep& step);
   bool is_better(double value, double than) const;
   bool has(const std::string& name) const;
   bool is_best(const std::string& path) const;
@@ -70,6 +73,8 @@ class CheckpointKeeper {
   std::string last_;
   std::string best_;
   Clock::TimePoint last_save_;
+  Clock::TimePoint wait_begin_;
+  bool is_told_ = false;  ///< the log, of this wait
 };
 
 /// `wanted`, or if it is empty val_top1, val_miou, val_loss or train_loss, the first that is

@@ -23,7 +23,7 @@ Safetensors read_fitting(const EvalInput& input, const EvalOptions& options) {
       options.log.warn(io::printable_url(path) + ": " + line);
     return file;
   } catch (Error& error) {
-    error.annotate({.url = io::printable_url(path)});
+    error.annotate({.url = path});
     throw;
   }
 }

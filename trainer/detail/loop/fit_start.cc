@@ -23,8 +23,7 @@ namespace millrace::trainer::detail {
 namespace {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, why,
-              {.url = io::printable_url(path), .stage = "checkpoint"});
+  throw Error(ErrorCode::kInvalidArgument, why, {.url = path, .stage = "checkpoint"});
 }
 
 /// Differences of the run itself, without its input's.

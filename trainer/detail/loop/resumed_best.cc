@@ -58,8 +58,7 @@ bool holds_best(const TrainState& saved, const TrainOptions& options, const io::
 }
 
 [[noreturn]] void refuse_best(const std::string& path, const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, why,
-              {.url = io::printable_url(path), .stage = "checkpoint"});
+  throw Error(ErrorCode::kInvalidArgument, why, {.url = path, .stage = "checkpoint"});
 }
 
 [[noreturn]] void refuse_monitor(const std::string& path, const TrainState& saved,

@@ -42,6 +42,10 @@ CheckpointHooks hooks_to(RunOutput& output) {
             output.check_in_place();
             output.tell(&Observer::on_checkpoint_start, path);
           },
+      .progress =
+          [&output](const CheckpointStep& step) {
+            output.tell(&Observer::on_checkpoint_step, step);
+          },
       .saved = [&output](const std::string& path) { output.tell(&Observer::on_checkpoint, path); }};
 }
 

@@ -33,10 +33,12 @@ constexpr const char* kTooLong = "a file is longer than in its manifest";
 // Hashes what is written to another sink.
 class HashingSink final : public io::ByteSink {
  public:
-  explicit HashingSink(std::unique_ptr<io::ByteSink> sink) : sink_(std::move(sink)) {}
+  HashingSink(std::unique_ptr<io::ByteSink> sink, const BytesDone& done)
+      : sink_(std::move(sink)), done_(done) {}
   void write(std::span<const std::byte> data) override {
     hash_.update(data);
     sink_->write(data);
+    if (done_) done_(position());
   }
   void finish() override { sink_->finish(); }
   std::uint64_t position() const override { return sink_->position(); }
@@ -44,6 +46,7 @@ class HashingSink final : public io::ByteSink {
 
  private:
   std::unique_ptr<io::ByteSink> sink_;
+  const BytesDone& done_;
   Sha256 hash_;
 };
 
@@ -63,8 +66,9 @@ void make_folders(const std::string& path) {
   if (error) throw_errno("create folder", path, error.value());
 }
 
-ManifestEntry write_file(const std::string& path, const FileWriter& writer) {
-  HashingSink sink(io::open_file_sink(path, {.replace = io::Replace::kAtomically}));
+ManifestEntry write_file(const std::string& path, const FileWriter& writer,
+                         const BytesDone& done = {}) {
+  HashingSink sink(io::open_file_sink(path, {.replace = io::Replace::kAtomically}), done);
   writer(sink);
   sink.finish();
   return sink.entry();
@@ -167,8 +171,8 @@ std::string to_json(const CheckpointManifest& manifest) {
   return json.dump(2) + "\n";
 }
 
-void write_folder(const std::string& parent, const std::string& name,
-                  const CheckpointFiles& files) {
+void write_folder(const std::string& parent, const std::string& name, const CheckpointFiles& files,
+                  const BytesDone& done) {
   const std::string fresh = parent + "/." + name + ".tmp";
   io::check_local_path(parent);
   make_folders(parent);
@@ -176,12 +180,18 @@ void write_folder(const std::string& parent, const std::string& name,
   make_folders(fresh);
   try {
     CheckpointManifest entries{.run = files.run};
-    for (const auto& [file, writer] : files.writers)
-      entries.files[file] = write_file(fresh + "/" + file, writer);
+    std::uint64_t before = 0;
+    const BytesDone all_done = [&](std::uint64_t bytes) {
+      if (done) done(before + bytes);
+    };
+    for (const auto& [file, writer] : files.writers) {
+      entries.files[file] = write_file(fresh + "/" + file, writer, all_done);
+      before += entries.files[file].bytes;
+    }
     const std::string manifest = to_json(entries);
     write_file(fresh + "/" + kManifestName,
                [&](io::ByteSink& sink) { sink.write(std::as_bytes(std::span(manifest))); });
-    FolderReader(fresh, io::UrlOpener()).verify();
+    FolderReader(fresh, io::UrlOpener()).verify(all_done);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(fresh, ignored);
@@ -235,7 +245,7 @@ FolderReader::FolderReader(const std::string& path, const io::Opener& opener)
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      corrupt("the manifest has a bad entry", {.url = io::printable_url(path_), .member = name});
+      corrupt("the manifest has a bad entry", {.url = path_, .member = name});
     }
   }
 }
@@ -247,15 +257,14 @@ std::string FolderReader::url_of(const std::string& name, const ManifestEntry& e
 const ManifestEntry& FolderReader::entry_of(const std::string& name) const {
   const auto found = manifest_.files.find(name);
   if (found == manifest_.files.end())
-    corrupt("a checkpoint lacks one of its files",
-            {.url = io::printable_url(path_), .member = name});
+    corrupt("a checkpoint lacks one of its files", {.url = path_, .member = name});
   return found->second;
 }
 
 io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes) const {
   const ManifestEntry& entry = entry_of(name);
   const std::string url = url_of(name, entry);
-  const Where where{.url = io::printable_url(url), .stage = "checkpoint"};
+  const Where where{.url = url, .stage = "checkpoint"};
   if (entry.bytes > limit_bytes) {
     corrupt("a file of " + std::to_string(entry.bytes) + " bytes; at most " +
                 std::to_string(limit_bytes) + " are needed",
@@ -276,7 +285,7 @@ io::Bytes FolderReader::read(const std::string& name, std::uint64_t limit_bytes)
 
 void FolderReader::pass(const ManifestEntry& entry, const std::string& url,
                         const Take& take) const {
-  const Where where{.url = io::printable_url(url), .stage = "checkpoint"};
+  const Where where{.url = url, .stage = "checkpoint"};
   const auto source = opener_.open(url);
   std::vector<std::byte> chunk(kChunkBytes);
   Sha256 hash;
@@ -290,9 +299,13 @@ void FolderReader::pass(const ManifestEntry& entry, const std::string& url,
   check_file(size, hash, entry.bytes, entry.sha256, where);
 }
 
-void FolderReader::verify() const {
+void FolderReader::verify(const BytesDone& done) const {
+  std::uint64_t read = 0;
   for (const auto& [name, entry] : manifest_.files)
-    pass(entry, url_of(name, entry), [](std::span<const std::byte>) {});
+    pass(entry, url_of(name, entry), [&](std::span<const std::byte> piece) {
+      read += piece.size();
+      if (done) done(read);
+    });
 }
 
 void FolderReader::copy(const std::string& name, io::ByteSink& sink) const {
@@ -303,7 +316,7 @@ void FolderReader::copy(const std::string& name, io::ByteSink& sink) const {
 void FolderReader::check_listed(const std::vector<io::ListedObject>& objects) const {
   for (const auto& [name, entry] : manifest_.files) {
     const std::string url = url_of(name, entry);
-    const Where where{.url = io::printable_url(url), .stage = "checkpoint"};
+    const Where where{.url = url, .stage = "checkpoint"};
     const auto found = std::ranges::find(objects, url, &io::ListedObject::url);
     if (found == objects.end())
       throw Error(ErrorCode::kNotFound, "a file of a checkpoint is missing", where);

@@ -25,7 +25,10 @@ using FileWriter = std::function<void(io::ByteSink&)>;
 struct CheckpointFiles {
   std::map<std::string, FileWriter> writers;  ///< by their names
   std::string run = {};                       ///< TrainState::run
+  std::uint64_t tensor_bytes = 0;             ///< of what the writers write; 0: unknown
 };
+/// Told the bytes that are done so far, on the thread that does them.
+using BytesDone = std::function<void(std::uint64_t bytes)>;
 
 inline constexpr const char* kManifestName = "manifest.json";
 
@@ -43,8 +46,10 @@ struct CheckpointManifest {
 std::string to_json(const CheckpointManifest& manifest);
 
 /// Writes `files` as `parent`/`name`. An earlier folder stays until the new one has been read back,
-/// and is called `name`.previous between the two renames. Throws: Io; the earlier one is intact.
-void write_folder(const std::string& parent, const std::string& name, const CheckpointFiles& files);
+/// and is called `name`.previous between the two renames. `done`: the bytes written and those read
+/// back. Throws: Io; the earlier one is intact.
+void write_folder(const std::string& parent, const std::string& name, const CheckpointFiles& files,
+                  const BytesDone& done = {});
 
 /// Completes replacements that were interrupted between the two renames: a folder that is missing
 /// under its name is restored, the new one if it is intact, else the previous one. Requires: nobody
@@ -66,7 +71,7 @@ class FolderReader {
   /// if the manifest has more than `limit_bytes` for it, or lacks it), Io.
   io::Bytes read(const std::string& name, std::uint64_t limit_bytes) const;
   /// Compares every file, a piece at a time. Throws: as read().
-  void verify() const;
+  void verify(const BytesDone& done = {}) const;
   /// Writes the file to `sink`, a piece at a time, and compares it. Throws: as read(), then with
   /// `sink` unfinished; as ByteSink::write().
   void copy(const std::string& name, io::ByteSink& sink) const;

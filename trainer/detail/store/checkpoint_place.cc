@@ -1,5 +1,6 @@
 #include "trainer/detail/store/checkpoint_place.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -19,8 +20,11 @@ class DiskPlace final : public CheckpointPlace {
       : folder_(std::move(folder)), hooks_(std::move(hooks)) {}
 
   void save(const std::string& name, const CheckpointFiles& files) override {
-    write_folder(folder_, name, files);
-    hooks_.saved(folder_ + "/" + name);
+    const std::string path = folder_ + "/" + name;
+    write_folder(folder_, name, files, [&](std::uint64_t bytes) {
+      hooks_.progress({path, bytes, 2 * files.tensor_bytes});
+    });
+    hooks_.saved(path);
   }
   void remove(const std::string& name) override {
     const std::string path = folder_ + "/" + name;
@@ -34,16 +38,42 @@ class DiskPlace final : public CheckpointPlace {
   Hooks hooks_;
 };
 
+/// Passes on in pieces what is written, and counts them.
+class CountingSink final : public io::ByteSink {
+ public:
+  CountingSink(io::ByteSink& into, BytesDone count) : into_(into), count_(std::move(count)) {}
+  void write(std::span<const std::byte> data) override {
+    constexpr std::size_t kPiece = std::size_t{1} << 20;
+    while (!data.empty()) {
+      const auto piece = data.first(std::min(kPiece, data.size()));
+      into_.write(piece);
+      count_(piece.size());
+      data = data.subspan(piece.size());
+    }
+  }
+  void finish() override { into_.finish(); }
+  std::uint64_t position() const override { return into_.position(); }
+
+ private:
+  io::ByteSink& into_;
+  BytesDone count_;
+};
+
 class StorePlace final : public CheckpointPlace {
  public:
   StorePlace(std::string folder, const io::Opener& opener, const std::stop_token& stop, Hooks hooks)
-      : folder_(std::move(folder)), opener_(opener), hooks_(std::move(hooks)), uploads_(stop) {}
+      : folder_(std::move(folder)),
+        opener_(opener),
+        hooks_(std::move(hooks)),
+        uploads_(stop, [this] { tell_progress(); }) {}
 
   void save(const std::string& name, const CheckpointFiles& files) override {
     report();
     const std::string path = folder_ + "/" + name;
-    uploads_.add([this, path, contents = in_memory(files)](const std::stop_token& stop) {
-      write_stored_folder(opener_, path, contents, stop);
+    uploads_.add([this, path, contents = in_memory(files),
+                  total = files.tensor_bytes](const std::stop_token& stop) {
+      begin(path, total);
+      write_stored_folder(opener_, path, counted(contents), stop);
       const std::lock_guard lock(mutex_);
       complete_.push_back(path);
     });
@@ -78,6 +108,33 @@ class StorePlace final : public CheckpointPlace {
   }
 
  private:
+  void begin(const std::string& path, std::uint64_t total_bytes) {
+    const std::lock_guard lock(mutex_);
+    step_ = {path, 0, total_bytes};
+  }
+  void count(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    step_.done_bytes += bytes;
+  }
+  void tell_progress() {
+    CheckpointStep step;
+    {
+      const std::lock_guard lock(mutex_);
+      step = step_;
+    }
+    if (!step.path.empty()) hooks_.progress(step);
+  }
+  /// The same files, counted as they are sent.
+  StoredFiles counted(StoredFiles files) {
+    for (auto& [name, file] : files.files) {
+      file.write = [this, write = file.write](io::ByteSink& into) {
+        CountingSink sink(into, [this](std::uint64_t bytes) { count(bytes); });
+        write(sink);
+      };
+    }
+    return files;
+  }
+
   using Kept = std::pair<std::string, std::string>;  ///< a path, and why it is there still
 
   std::string folder_;
@@ -86,6 +143,7 @@ class StorePlace final : public CheckpointPlace {
   std::mutex mutex_;
   std::vector<std::string> complete_;
   std::vector<Kept> kept_;
+  CheckpointStep step_;   ///< of the checkpoint that is sent
   UploadThread uploads_;  ///< last: its jobs use the others
 };
 

@@ -20,6 +20,7 @@
 
 #include "io/opener.h"
 #include "trainer/detail/store/checkpoint_folder.h"
+#include "trainer/events.h"
 
 namespace millrace::trainer::detail {
 
@@ -31,6 +32,8 @@ class CheckpointPlace {
     std::function<void(const std::string& path)> saved;
     /// With each that could not be removed: one too many does not end a run.
     std::function<void(const std::string& path, const std::string& why)> kept;
+    /// Of the checkpoint that is written, or that the call waits for.
+    std::function<void(const CheckpointStep& step)> progress;
   };
 
   virtual ~CheckpointPlace() = default;

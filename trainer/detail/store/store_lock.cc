@@ -122,8 +122,7 @@ class StoreLock final : public RunLock::Holder {
     lock.unlock();
     // This process may have been suspended, and the lock taken over.
     if (lost.empty() && is_late) lost = why_lost();
-    if (!lost.empty())
-      throw Error(ErrorCode::kIo, lost, {.url = io::printable_url(folder_), .stage = "train"});
+    if (!lost.empty()) throw Error(ErrorCode::kIo, lost, {.url = folder_, .stage = "train"});
   }
 
  private:

@@ -83,6 +83,10 @@ void UploadThread::wait(std::unique_lock<std::mutex>& lock, bool limited,
     if (last && end == SteadyClock::time_point::max()) end = now + kGrace;
     if (now >= end) cancel_.request_stop();
     changed_.wait_for(lock, kStopLook);
+    if (!waits_ || limited) continue;
+    lock.unlock();
+    waits_();
+    lock.lock();
   }
 }
 

@@ -28,7 +28,9 @@ class UploadThread {
  public:
   using Job = std::function<void(const std::stop_token&)>;
 
-  explicit UploadThread(std::stop_token stop) : stop_(std::move(stop)) {}
+  /// `waits` is called every 0.1 s while add() or finish() waits, on its thread.
+  explicit UploadThread(std::stop_token stop, std::function<void()> waits = {})
+      : stop_(std::move(stop)), waits_(std::move(waits)) {}
   /// Runs the jobs that are there, within 20 s; a failure is lost.
   ~UploadThread();
   UploadThread(const UploadThread&) = delete;
@@ -53,6 +55,7 @@ class UploadThread {
   bool run_next(std::unique_lock<std::mutex>& lock);
 
   const std::stop_token stop_;
+  const std::function<void()> waits_;
   std::stop_source cancel_;
   std::mutex mutex_;
   std::condition_variable changed_;
