@@ -75,9 +75,7 @@ bool is_read_once(const std::string& url) {
   return std::filesystem::exists(status) && !folder && !std::filesystem::is_regular_file(status);
 }
 
-bool can_reopen(const std::string& url) {
-  return url_scheme(url) == "pipe" || !is_read_once(url);
-}
+bool can_reopen(const std::string& url) { return url_scheme(url) == "pipe" || !is_read_once(url); }
 
 std::vector<std::string> names_in(const std::string& folder) {
   const std::string place = folder.empty() ? "." : folder;

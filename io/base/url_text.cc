@@ -36,9 +36,7 @@ std::size_t query_begin(const std::string& url) {
   return keyed || !is_network_url(url) ? std::string::npos : url.find_first_of("?#");
 }
 
-bool is_stream_url(const std::string& url) {
-  return url == "-" || url_scheme(url) == "pipe";
-}
+bool is_stream_url(const std::string& url) { return url == "-" || url_scheme(url) == "pipe"; }
 
 std::string printable_url(const std::string& url) {
   // A local path is printed unchanged: '?' and '#' are ordinary characters there.

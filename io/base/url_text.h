@@ -1,4 +1,5 @@
-// The text of a url, looked at without the network: its scheme, where its query begins, and how it is printed.
+// The text of a url, looked at without the network: its scheme, where its query begins, and how it
+// is printed.
 //
 // Threads: free functions, callable from any thread.
 #pragma once
