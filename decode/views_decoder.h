@@ -41,7 +41,6 @@ class ViewsDecoder {
   ViewsDecoder(ViewsDecoder&&) noexcept;
   ViewsDecoder& operator=(ViewsDecoder&&) noexcept;
 
-  std::size_t num_views() const { return decoders_.size(); }
   const ArraySpec& output(std::size_t view) const { return decoders_[view].output(); }
 
   /// Fills each view's slot; `id` is the sample's. Throws: as ImageDecoder, for damage anywhere.

@@ -1,4 +1,4 @@
-// Meters: the running mean weighted by valid samples, the rate of samples, and seconds.
+// RateMeter: the rate of samples; and seconds since a time.
 //
 // Threads: as a value.
 #pragma once
@@ -11,27 +11,6 @@ namespace millrace::trainer {
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
-
-/// {value, average, sum, count}: `value` is the mean of the last add().
-class AverageMeter {
- public:
-  /// `sum` over `count` samples.
-  void add(double sum, double count) {
-    if (count <= 0.0) return;
-    value_ = sum / count;
-    sum_ += sum;
-    count_ += count;
-  }
-  double value() const { return value_; }
-  double average() const { return count_ > 0.0 ? sum_ / count_ : 0.0; }
-  double sum() const { return sum_; }
-  double count() const { return count_; }
-
- private:
-  double value_ = 0.0;
-  double sum_ = 0.0;
-  double count_ = 0.0;
-};
 
 /// Samples per second: since the last mark(), smoothed (0.6 new + 0.4 old), and since the start.
 class RateMeter {

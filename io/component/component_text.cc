@@ -199,11 +199,6 @@ std::string python_arguments(const StructType& type) {
   return arguments;
 }
 
-std::string python_stub(const StructType& type, std::string_view base) {
-  return fmt::format("class {}({}):\n    \"\"\"{}.\"\"\"\n    def __init__({}) -> None: ...\n",
-                     type.name().python, base, type.name().sentence, python_arguments(type));
-}
-
 std::string pointed_at(std::string_view source, const Mistake& mistake) {
   const std::size_t length = std::max<std::size_t>(mistake.end, mistake.begin + 1) - mistake.begin;
   return fmt::format("column {}: {}\n  {}\n  {:>{}}{}", mistake.begin + 1, mistake.message(),

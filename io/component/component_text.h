@@ -58,8 +58,6 @@ std::string help(const StructType& type);
 std::string help(const Table& table);
 /// The arguments of the class's constructor: "self, size: int, *, padding: int = 0".
 std::string python_arguments(const StructType& type);
-/// The class, for a .pyi file.
-std::string python_stub(const StructType& type, std::string_view base);
 
 /// The source, and under it the place that `mistake` names.
 std::string pointed_at(std::string_view source, const Mistake& mistake);

@@ -1,6 +1,7 @@
 // Components of this test's own, of each type of value there is.
 #include "io/component/component.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -202,12 +203,9 @@ TEST(Component, HelpAndPythonFollowFromTheList) {
             "  ink(colour=red, density=0.5)\n"
             "  colour red|deep-blue      What is seen [red]\n"
             "  density X                 Share of light that is held back (0 to 1) [0.5]\n");
-  EXPECT_EQ(python_stub(millrace::value_type(Spray()), "Brush"),
-            "class Spray(Brush):\n    \"\"\"Draws drops.\"\"\"\n"
-            "    def __init__(self, strength: float) -> None: ...\n");
-  EXPECT_NE(python_stub(millrace::value_type(Pen()), "Brush")
-                .find("*, soft: bool = False, ink: Ink = Ink(density=1)"),
-            std::string::npos);
+  EXPECT_EQ(python_arguments(millrace::value_type(Spray())), "self, strength: float");
+  EXPECT_THAT(python_arguments(millrace::value_type(Pen())),
+              ::testing::HasSubstr("*, soft: bool = False, ink: Ink = Ink(density=1)"));
 }
 
 /// A name longer than most.

@@ -108,15 +108,6 @@ TEST(RateMeter, SmoothsSixtyToForty) {
   EXPECT_DOUBLE_EQ(150.0, meter.global_rate(start + std::chrono::seconds(2)));
 }
 
-TEST(AverageMeter, WeightsByValidSamples) {
-  AverageMeter meter;
-  meter.add(8.0, 8.0);
-  meter.add(6.0, 2.0);
-  meter.add(99.0, 0.0);
-  EXPECT_DOUBLE_EQ(3.0, meter.value());
-  EXPECT_DOUBLE_EQ(1.4, meter.average());
-}
-
 TEST(StallReport, NamesTheBoundAndTheStepWithFreeBatches) {
   const StepTimes busy{.wait = 0.1, .forward = 4, .backward = 5, .reduce = 0.5, .update = 0.4};
   const auto ten = [](const StepTimes& all) {

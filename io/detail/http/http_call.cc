@@ -14,22 +14,18 @@ bool is_answer(long status, const HttpCall& what) {
          std::find(what.also.begin(), what.also.end(), status) != what.also.end();
 }
 
-// Whether the request may have reached the server and been carried out.
-bool outcome_unknown(const HttpHead& head) { return head.status() == 0 || head.status() >= 500; }
-
 HttpAnswer try_until_answered(HttpClient& client, const HttpTarget& target, const HttpCall& what,
                               const std::stop_token& stop) {
   const Clock& clock = *client.options.clock;
   Backoff backoff(client.options.retry, client.budget);
   backoff.begin(clock.now());
-  for (int unknown = 0;;) {
+  for (;;) {
     HttpExchange exchange(
         client, target, request_for(what, what.once ? what.once : backoff.left(clock.now())), stop);
-    HttpAnswer answer{.unknown_tries = unknown};
+    HttpAnswer answer;
     const std::optional<HttpFault> fault = take_answer(exchange, what, stop, answer);
     if (!fault) return answer;
     if (what.once) throw Error(fault->error);
-    if (outcome_unknown(exchange.head())) ++unknown;
     wait_for_next_try(client, target.name, backoff, *fault, stop);
   }
 }

@@ -32,8 +32,6 @@ struct HttpCall {
 struct HttpAnswer {
   HttpHead head = {};
   std::string body = {};
-  /// Earlier tries whose outcome is unknown: their answers did not arrive whole.
-  int unknown_tries = 0;
 };
 
 /// A target whose requests are not signed.
