@@ -206,13 +206,15 @@ class TrainCommand final : public Command {
     meet(cluster, context.trace);
     show_status(terminal_of(context), "looking at the shards and the run folder");
     settle(cluster, context);
+    if (processes_->is_first() && !run_folder_.run_dir.empty())
+      files_.emplace(run_folder_.run_dir, read_.network.opener(), context.stop, context.log);
     show_status(terminal_of(context), "counting the shards' samples");
     const auto model = choice_.build();
     const auto evaluated =
         choice_.images.has_eval_size() ? choice_.for_evaluation().build() : nullptr;
     const auto losses = choice_.task.objective(choice_.classes, data_.mixup);
     const ViewObjective views(*losses, views_);
-    const trainer::DetailedObjective detailed(views, {.on_first_batch = first_batch_file(context)});
+    const trainer::DetailedObjective detailed(views, {.on_first_batch = first_batch_file()});
     const bool has_page = !run_folder_.run_dir.empty();
     const trainer::Objective& objective =
         has_page ? static_cast<const trainer::Objective&>(detailed) : views;
@@ -776,24 +778,20 @@ class TrainCommand final : public Command {
   }
 
   /// Writes what the first process trains on at first.
-  std::function<void(const pipeline::Batch&)> first_batch_file(
-      const CommandContext& context) const {
-    if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
-    return [this, log = context.log](const pipeline::Batch& batch) {
-      write_beside_run(run_folder_.run_dir, "first-batch.json",
-                       first_batch_json(batch, choice_.images).dump(), log);
+  std::function<void(const pipeline::Batch&)> first_batch_file() {
+    if (!files_) return {};
+    return [this](const pipeline::Batch& batch) {
+      files_->write("first-batch.json", first_batch_json(batch, choice_.images).dump());
     };
   }
 
-  EvaluationFilesOptions evaluation_files(const RunInput& input, const CommandContext& context) {
-    if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
+  DetailNames evaluation_names(const RunInput& input) {
+    if (!files_) return {};
     std::vector<std::string> classes;
     if (has_class_names() && choice_.task.names.empty() && data_.fake == 0)
       classes = label_maps_->names(labelled_shards());
-    return {.folder = run_folder_.run_dir,
-            .log = context.log,
-            .names = detail_names(choice_.task, choice_.classes, std::move(classes),
-                                  input.validation_shards())};
+    return detail_names(choice_.task, choice_.classes, std::move(classes),
+                        input.validation_shards());
   }
 
   trainer::FitResult fit(const trainer::FitInput& input, const RunInput& run_input,
@@ -816,8 +814,8 @@ class TrainCommand final : public Command {
     if (!run_folder_.upload.empty()) observers.push_back(&upload);
     RunPage page(page_options(input, run_input, context));
     observers.push_back(&page);
-    EvaluationFiles files(detailed, evaluation_files(run_input, context));
-    observers.push_back(&files);
+    EvaluationFiles evaluations(detailed, files_ ? &*files_ : nullptr, evaluation_names(run_input));
+    observers.push_back(&evaluations);
     trainer::all_do(*input.cluster, [&] {
       if (!run_folder_.upload.empty() && processes_->is_first()) upload.begin();
     });
@@ -866,9 +864,9 @@ class TrainCommand final : public Command {
 
   /// What a run is that its page tells of.
   RunPageOptions page_options(const trainer::FitInput& input, const RunInput& run_input,
-                              const CommandContext& context) const {
-    if (!processes_->is_first() || run_folder_.run_dir.empty()) return {};
-    return {.folder = run_folder_.run_dir,
+                              const CommandContext& context) {
+    if (!files_) return {};
+    return {.files = &*files_,
             .log = context.log,
             .start = describe_start(
                 {.words = command_words(),
@@ -883,16 +881,21 @@ class TrainCommand final : public Command {
   /// The page is drawn of a run that fails, too.
   trainer::FitResult fit_and_draw(const trainer::FitInput& input,
                                   const std::vector<trainer::Observer*>& observers, RunPage& page,
-                                  const CommandContext& context) const {
+                                  const CommandContext& context) {
     try {
       auto result = trainer::fit(input, train_options(context), observers);
       page.keep_memory(peak_memory_of_all(*input.cluster));
-      page.draw();
+      finish_page(page);
       return result;
     } catch (...) {
-      page.draw();
+      finish_page(page);
       throw;
     }
+  }
+
+  void finish_page(RunPage& page) {
+    page.draw();
+    if (files_) files_->finish();
   }
 
   void check_target(const trainer::FitResult& result) const {
@@ -927,7 +930,8 @@ class TrainCommand final : public Command {
   LimitOptions limits_;
   TraceFileOptions trace_;
   MetricsOptions metrics_;
-  std::optional<RunWatch> watch_;  ///< until the command ends
+  std::optional<RunFolderWriter> files_;  ///< of the first process, if there is a run folder
+  std::optional<RunWatch> watch_;         ///< until the command ends
   std::optional<FirstBatchLine> first_batch_;
   std::string allreduce_ = "tree";
   EvaluationViews views_ = EvaluationViews::kOne;

@@ -448,6 +448,11 @@ TEST_P(BucketCommands, ARunThatIsKilledIsResumedToTheWeightsOfOneOnDisk) {
   EXPECT_FALSE(has_object(opener, run + "/.lock"));
   EXPECT_THAT(io::read_object(opener, run + "/metrics.jsonl", 1 << 24).text(),
               HasSubstr("\"event\":\"end\""));
+  for (const char* name : {"/run.json", "/first-batch.json"})
+    EXPECT_TRUE(has_object(opener, run + name)) << name << ", for its page";
+  const ProcessResult page = millrace({"report", run, "-o", dir / "page.html"}, with);
+  EXPECT_EQ(page.status, 0) << page.err;
+  EXPECT_THAT(read_file(dir / "page.html"), HasSubstr("millrace train"));
   const auto evaluated = [&](const std::string& checkpoint) {
     const ProcessResult result =
         millrace({"eval", set, "--checkpoint", checkpoint, "--json"}, with);

@@ -14,9 +14,6 @@
 #include "decode/encode.h"
 #include "io/base/base64.h"
 #include "io/base/bidi.h"
-#include "io/base/fault_text.h"
-#include "io/byte_sink.h"
-#include "io/opener.h"
 #include "tools/view/picture_facts.h"
 #include "tools/view/visible.h"
 
@@ -313,36 +310,19 @@ RecordJson first_batch_json(const pipeline::Batch& batch, const ImageOptions& im
 }
 
 EvaluationFiles::EvaluationFiles(const trainer::DetailedObjective& objective,
-                                 EvaluationFilesOptions options)
-    : objective_(objective), options_(std::move(options)) {}
+                                 RunFolderWriter* files, DetailNames names)
+    : objective_(objective), files_(files), names_(std::move(names)) {}
 
 void EvaluationFiles::on_evaluation_end(const trainer::EpochEvent& event) {
   text_.clear();
-  if (event.epoch == 0) return;  // the check before training
+  if (files_ == nullptr || event.epoch == 0) return;  // 0: the check before training
   const EvaluationDetails details = objective_.details();
-  text_ = dumped(details_json(details, options_.names, {{"epoch", event.epoch}}));
-  write("evaluation.json");
+  text_ = dumped(details_json(details, names_, {{"epoch", event.epoch}}));
+  files_->write("evaluation.json", text_);
 }
 
 void EvaluationFiles::on_epoch_end(const trainer::EpochEvent& event) {
-  if (event.is_best && !text_.empty()) write("evaluation-best.json");
-}
-
-void EvaluationFiles::write(const std::string& name) const {
-  write_beside_run(options_.folder, name, text_, options_.log);
-}
-
-void write_beside_run(const std::string& folder, const std::string& name, const std::string& text,
-                      const Log& log) {
-  if (folder.empty() || io::is_network_url(folder)) return;
-  try {
-    const auto sink =
-        io::open_file_sink(folder + "/" + name, {.replace = io::Replace::kAtomically});
-    sink->write(std::as_bytes(std::span(text)));
-    sink->finish();
-  } catch (const std::exception& error) {
-    log.warn(name + " is not written: " + fault_text(error));
-  }
+  if (event.is_best && !text_.empty()) files_->write("evaluation-best.json", text_);
 }
 
 }  // namespace millrace::tools

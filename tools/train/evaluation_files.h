@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "decode/class_mask.h"
-#include "io/base/log.h"
 #include "pipeline/fields.h"
 #include "tools/image_options.h"
 #include "tools/report/run_record.h"
+#include "tools/train/run_folder_writer.h"
 #include "tools/train/task_choice.h"
 #include "trainer/evaluation_details.h"
 #include "trainer/observer.h"
@@ -42,31 +42,20 @@ RecordJson details_json(const trainer::EvaluationDetails& details, const DetailN
 /// host has no pixels.
 RecordJson first_batch_json(const pipeline::Batch& batch, const ImageOptions& images);
 
-struct EvaluationFilesOptions {
-  std::string folder = {};  ///< empty, or a url: nothing is written
-  Log log = {};
-  DetailNames names = {};
-};
-
 class EvaluationFiles final : public trainer::Observer {
  public:
-  /// `objective` is borrowed.
-  EvaluationFiles(const trainer::DetailedObjective& objective, EvaluationFilesOptions options);
+  /// `objective` and `files` are borrowed; null: nothing is written.
+  EvaluationFiles(const trainer::DetailedObjective& objective, RunFolderWriter* files,
+                  DetailNames names);
 
   void on_evaluation_end(const trainer::EpochEvent& event) override;
   void on_epoch_end(const trainer::EpochEvent& event) override;
 
  private:
-  void write(const std::string& name) const;
-
   const trainer::DetailedObjective& objective_;
-  EvaluationFilesOptions options_;
+  RunFolderWriter* files_;
+  DetailNames names_;
   std::string text_;  ///< of the last evaluation; empty: none, or nothing was found
 };
-
-/// Writes a file of a run's folder, which is local. What is wrong with it is logged: a run does not
-/// fail for its page.
-void write_beside_run(const std::string& folder, const std::string& name, const std::string& text,
-                      const Log& log);
 
 }  // namespace millrace::tools

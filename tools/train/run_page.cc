@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <utility>
@@ -18,7 +18,6 @@
 #include "io/base/host.h"
 #include "io/base/json.h"
 #include "io/base/process_facts.h"
-#include "io/byte_sink.h"
 #include "io/opener.h"
 #include "tools/report/gallery.h"
 #include "tools/report/page.h"
@@ -109,31 +108,25 @@ std::string time_now() {
 
 RunPage::RunPage(RunPageOptions options) : options_(std::move(options)) {}
 
-bool RunPage::is_on() const {
-  return !options_.folder.empty() && !io::is_network_url(options_.folder);
-}
-
 void RunPage::on_fit_start() {
-  if (!is_on()) return;
+  if (options_.files == nullptr) return;
   has_started_ = true;
   keep_earlier_sessions();
   write_start();
 }
 
 void RunPage::write_start() const {
-  write("run.json",
-        options_.start.dump(1, ' ', false, RecordJson::error_handler_t::replace) + "\n");
+  options_.files->write(
+      "run.json", options_.start.dump(1, ' ', false, RecordJson::error_handler_t::replace) + "\n");
 }
 
 // What an earlier run left was set aside: a run.json that is here is of this run's earlier
 // sessions.
 void RunPage::keep_earlier_sessions() {
-  const std::string path = options_.folder + "/run.json";
-  if (!std::filesystem::exists(path)) return;
   try {
-    constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-    const io::Bytes bytes = io::read_object(io::UrlOpener(), path, kMostBytes);
-    const auto earlier = parse_json<RecordJson>(bytes.text(), "run.json");
+    const std::optional<std::string> text = options_.files->read("run.json");
+    if (!text) return;
+    const auto earlier = parse_json<RecordJson>(*text, "run.json");
     RecordJson sessions = sessions_of(earlier);
     if (sessions.size() >= kMostSessions) sessions.erase(1);
     sessions.push_back(options_.start["sessions"].front());
@@ -154,12 +147,7 @@ void RunPage::keep_memory(const std::vector<std::uint64_t>& peak_bytes) {
 
 void RunPage::keep_of_session(const char* name, const RecordJson& value) {
   options_.start["sessions"].back()[name] = value;
-  try {
-    write_start();
-  } catch (const std::exception& error) {
-    options_.log.warn(
-        fmt::format("run.json does not say the session's {}: {}", name, fault_text(error)));
-  }
+  write_start();
 }
 
 void RunPage::on_epoch_start(std::int64_t epoch) {
@@ -172,22 +160,15 @@ void RunPage::on_epoch_start(std::int64_t epoch) {
 }
 
 void RunPage::draw() const {
-  if (!has_started_) return;
+  if (!has_started_ || !options_.files->is_on_disk()) return;
   try {
     const io::UrlOpener opener;  // without the run's stop, after which the page is drawn, too
-    RunRecord run = read_run(opener, options_.folder);
+    RunRecord run = read_run(opener, options_.files->folder());
     draw_pictures(run, {.opener = opener});
-    write("report.html", report_page({run}));
+    options_.files->write("report.html", report_page({run}));
   } catch (const std::exception& error) {
     options_.log.warn("report.html is not drawn: " + fault_text(error));
   }
-}
-
-void RunPage::write(const std::string& name, const std::string& text) const {
-  const auto sink =
-      io::open_file_sink(options_.folder + "/" + name, {.replace = io::Replace::kAtomically});
-  sink->write(std::as_bytes(std::span(text)));
-  sink->finish();
 }
 
 std::vector<std::uint64_t> peak_memory_of_all(trainer::Cluster& cluster) {

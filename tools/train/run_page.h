@@ -2,7 +2,8 @@
 // versions, machine, model, data and sessions, and report.html, which is drawn anew every few
 // minutes and at the end.
 //
-// In a folder on a local disk alone: what is in a bucket is drawn by `millrace report`.
+// The page is drawn into a folder on a local disk alone: what is in a bucket is drawn by `millrace
+// report`.
 //
 // Threads: as trainer::Observer.
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "io/base/log.h"
 #include "tools/report/run_record.h"
+#include "tools/train/run_folder_writer.h"
 #include "trainer/cluster.h"
 #include "trainer/fit.h"
 #include "trainer/observer.h"
@@ -21,7 +23,7 @@
 namespace millrace::tools {
 
 struct RunPageOptions {
-  std::string folder = {};  ///< empty, or a url: nothing is written
+  RunFolderWriter* files = nullptr;  ///< borrowed; null: nothing is written
   Log log = {};
   RecordJson start = {};  ///< run.json; of a run that is resumed the earlier sessions stay
 };
@@ -43,8 +45,6 @@ class RunPage final : public trainer::Observer {
   static constexpr std::chrono::minutes kInterval{2};
   using Clock = std::chrono::steady_clock;
 
-  bool is_on() const;
-  void write(const std::string& name, const std::string& text) const;
   void write_start() const;
   void keep_earlier_sessions();
   void keep_of_session(const char* name, const RecordJson& value);

@@ -33,8 +33,9 @@ void RunOutput::check_in_place() const {
 
 void RunOutput::open_files() {
   const std::string& folder = options_.run_folder;
-  folder_.emplace(folder.empty() ? nullptr : open_run_files(folder, opener_, options_.stop),
-                  options_.config_json, processes_.cluster().topology());
+  folder_.emplace(
+      folder.empty() ? nullptr : open_run_files(folder, opener_, options_.stop, options_.log),
+      options_.config_json, processes_.cluster().topology());
   for (Observer* observer : folder_->observers()) observers_.push_back(observer);
 }
 
@@ -47,7 +48,7 @@ void RunOutput::open_rank_logs() {
   std::string fault;
   try {
     if (!processes_.is_first())
-      folder_.emplace(open_run_files(folder, opener_, options_.stop), "", topology);
+      folder_.emplace(open_run_files(folder, opener_, options_.stop, options_.log), "", topology);
   } catch (const Error& error) {
     fault = fmt::format("process {} on {}: {}", topology.process, host_name(), error.what());
   }

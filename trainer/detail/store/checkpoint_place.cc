@@ -1,6 +1,7 @@
 #include "trainer/detail/store/checkpoint_place.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -65,7 +66,7 @@ class StorePlace final : public CheckpointPlace {
       : folder_(std::move(folder)),
         opener_(opener),
         hooks_(std::move(hooks)),
-        uploads_(stop, [this] { tell_progress(); }) {}
+        uploads_(stop, [this](std::chrono::nanoseconds) { tell_progress(); }) {}
 
   void save(const std::string& name, const CheckpointFiles& files) override {
     report();

@@ -14,8 +14,8 @@
 #include "io/base/log.h"
 #include "io/base/topology.h"
 #include "io/opener.h"
-#include "trainer/detail/store/run_files.h"
 #include "trainer/observer.h"
+#include "trainer/run_files.h"
 
 namespace millrace::trainer::detail {
 

@@ -8,7 +8,7 @@
 
 #include "io/base/error.h"
 #include "io/base/hash.h"
-#include "trainer/detail/store/run_files.h"
+#include "trainer/run_files.h"
 
 namespace millrace::trainer::detail {
 namespace {

@@ -76,6 +76,7 @@ bool UploadThread::is_full() const {
 
 void UploadThread::wait(std::unique_lock<std::mutex>& lock, bool limited,
                         const std::function<bool()>& until) {
+  const SteadyClock::time_point begin = SteadyClock::now();
   SteadyClock::time_point end = SteadyClock::time_point::max();
   while (!until()) {
     const auto now = SteadyClock::now();
@@ -85,7 +86,7 @@ void UploadThread::wait(std::unique_lock<std::mutex>& lock, bool limited,
     changed_.wait_for(lock, kStopLook);
     if (!waits_ || limited) continue;
     lock.unlock();
-    waits_();
+    waits_(SteadyClock::now() - begin);
     lock.lock();
   }
 }

@@ -28,8 +28,10 @@ class UploadThread {
  public:
   using Job = std::function<void(const std::stop_token&)>;
 
-  /// `waits` is called every 0.1 s while add() or finish() waits, on its thread.
-  explicit UploadThread(std::stop_token stop, std::function<void()> waits = {})
+  /// Told every 0.1 s how long add() or finish() has waited, on its thread.
+  using Waits = std::function<void(std::chrono::nanoseconds waited)>;
+
+  explicit UploadThread(std::stop_token stop, Waits waits = {})
       : stop_(std::move(stop)), waits_(std::move(waits)) {}
   /// Runs the jobs that are there, within 20 s; a failure is lost.
   ~UploadThread();
@@ -55,7 +57,7 @@ class UploadThread {
   bool run_next(std::unique_lock<std::mutex>& lock);
 
   const std::stop_token stop_;
-  const std::function<void()> waits_;
+  const Waits waits_;
   std::stop_source cancel_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,6 +1,7 @@
-#include "trainer/detail/store/run_files.h"
+#include "trainer/run_files.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
@@ -12,10 +13,11 @@
 #include "io/byte_sink.h"
 #include "trainer/detail/store/upload_thread.h"
 
-namespace millrace::trainer::detail {
+namespace millrace::trainer {
 namespace {
 
 constexpr std::chrono::seconds kLogDelay{30};
+constexpr std::chrono::seconds kPatience{2};
 constexpr std::uint64_t kBytesPerSecond = 1'000'000;
 constexpr std::size_t kMaxLogBytes = std::size_t{1} << 30;
 
@@ -50,8 +52,12 @@ struct Text {
 
 class StoreFiles final : public RunFiles {
  public:
-  StoreFiles(std::string folder, const io::Opener& opener, const std::stop_token& stop)
-      : folder_(std::move(folder)), opener_(opener), stop_(stop), uploads_(stop) {}
+  StoreFiles(std::string folder, const io::Opener& opener, const std::stop_token& stop, Log log)
+      : folder_(std::move(folder)),
+        opener_(opener),
+        stop_(stop),
+        log_(std::move(log)),
+        uploads_(stop, [this](std::chrono::nanoseconds waited) { say_slow(waited); }) {}
 
   void write(const std::string& name, const std::string& text) override {
     uploads_.add([this, name, text](const std::stop_token& stop) { put(name, text, stop); });
@@ -73,6 +79,11 @@ class StoreFiles final : public RunFiles {
   }
 
  private:
+  void say_slow(std::chrono::nanoseconds waited) {
+    if (waited < kPatience || said_.exchange(true)) return;
+    log_.info("waiting for the upload of the run's files to " + io::printable_url(folder_) +
+              ": the store is slow");
+  }
   void send(const std::string& name, Text& object, const std::stop_token& stop) {
     std::string text;
     {
@@ -89,7 +100,9 @@ class StoreFiles final : public RunFiles {
   std::string folder_;
   const io::Opener& opener_;
   const std::stop_token stop_;
-  UploadThread uploads_;  ///< last: its jobs use the others
+  const Log log_;
+  std::atomic<bool> said_ = false;
+  detail::UploadThread uploads_;  ///< last: its jobs use the others
 };
 
 class StoreAppendFile final : public io::AppendFile {
@@ -128,8 +141,8 @@ std::unique_ptr<io::AppendFile> StoreFiles::append(const std::string& name) {
 }  // namespace
 
 std::unique_ptr<RunFiles> open_run_files(const std::string& folder, const io::Opener& opener,
-                                         const std::stop_token& stop) {
-  if (io::is_network_url(folder)) return std::make_unique<StoreFiles>(folder, opener, stop);
+                                         const std::stop_token& stop, const Log& log) {
+  if (io::is_network_url(folder)) return std::make_unique<StoreFiles>(folder, opener, stop, log);
   io::check_local_path(folder);
   return std::make_unique<DiskFiles>(folder);
 }
@@ -141,4 +154,4 @@ void put_object(const io::Opener& opener, const std::string& url, std::span<cons
   sink->finish();
 }
 
-}  // namespace millrace::trainer::detail
+}  // namespace millrace::trainer

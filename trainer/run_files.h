@@ -14,9 +14,10 @@
 #include <string>
 
 #include "io/append_file.h"
+#include "io/base/log.h"
 #include "io/opener.h"
 
-namespace millrace::trainer::detail {
+namespace millrace::trainer {
 
 class RunFiles {
  public:
@@ -30,12 +31,13 @@ class RunFiles {
   virtual void finish() {}
 };
 
-/// Creates the folder, if it is on a disk. Lifetime: `opener` is borrowed. Throws: Io.
+/// Creates the folder, if it is on a disk. `log`: told once when a store is waited for over two
+/// seconds. Lifetime: `opener` is borrowed. Throws: Io.
 std::unique_ptr<RunFiles> open_run_files(const std::string& folder, const io::Opener& opener,
-                                         const std::stop_token& stop);
+                                         const std::stop_token& stop, const Log& log = {});
 
 /// Writes an object from memory, replacing what is there. Throws: as io::Opener::open_sink().
 void put_object(const io::Opener& opener, const std::string& url, std::span<const std::byte> bytes,
                 const std::stop_token& stop);
 
-}  // namespace millrace::trainer::detail
+}  // namespace millrace::trainer
