@@ -51,12 +51,12 @@ struct StepStart {
   double lr = 0;
 };
 
-/// Of a checkpoint that is being saved: `done_bytes` of `total_bytes`, both 0 while unknown. On a
-/// disk they count what is written and, once more, what is read back; to a store what is sent.
+/// Of a checkpoint that is being saved. On a disk its bytes are written and read back, to a store
+/// they are sent.
 struct CheckpointStep {
   std::string path = {};
-  std::uint64_t done_bytes = 0;
-  std::uint64_t total_bytes = 0;
+  double share = 0;         ///< of the work that is done, at most 1
+  std::uint64_t bytes = 0;  ///< of its tensors
 };
 
 struct StepEvent {

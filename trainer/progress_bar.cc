@@ -243,16 +243,13 @@ void ProgressBar::on_checkpoint_start(const std::string& path) {
 }
 
 void ProgressBar::on_checkpoint_step(const CheckpointStep& step) {
-  if (!due() || step.total_bytes == 0) return;
+  if (!due()) return;
   constexpr double kMega = 1e6;
-  const double done = static_cast<double>(step.done_bytes);
-  const double total = static_cast<double>(step.total_bytes);
-  const double share = std::min(1.0, done / total);
-  const std::array tails = {
-      fmt::format("{:3.0f} % {:.0f}/{:.0f} MB", 100.0 * share, done / kMega, total / kMega),
-      fmt::format("{:3.0f} %", 100.0 * share)};
+  const std::array tails = {fmt::format("{:3.0f} % of {:.0f} MB", 100.0 * step.share,
+                                        static_cast<double>(step.bytes) / kMega),
+                            fmt::format("{:3.0f} %", 100.0 * step.share)};
   const std::string name = step.path.substr(step.path.rfind('/') + 1);
-  show(bar_line("Saving checkpoint " + name + " ", share, tails, width()));
+  show(bar_line("Saving checkpoint " + name + " ", step.share, tails, width()));
 }
 
 void ProgressBar::on_checkpoint(const std::string& /*path*/) { clear(); }

@@ -120,9 +120,9 @@ TEST(Observer, IsToldHowFarASaveIsAndTheLogOfALongOne) {
   ASSERT_FALSE(diary.steps.empty());
   const CheckpointStep& last = diary.steps.back();
   EXPECT_EQ(last.path, folder / "run/checkpoints/last");
-  EXPECT_GE(last.done_bytes, last.total_bytes) << "written and read back";
-  EXPECT_GT(last.total_bytes, 2 * kObservedFeatures * kObservedClasses * sizeof(float));
-  EXPECT_TRUE(std::ranges::is_sorted(diary.steps, {}, &CheckpointStep::done_bytes));
+  EXPECT_EQ(last.share, 1) << "written and read back";
+  EXPECT_GT(last.bytes, kObservedFeatures * kObservedClasses * sizeof(float));
+  EXPECT_TRUE(std::ranges::is_sorted(diary.steps, {}, &CheckpointStep::share));
   ASSERT_EQ(said.size(), 1U) << "once";
   EXPECT_THAT(said[0], ::testing::HasSubstr("checkpoints/last: "));
 }

@@ -206,7 +206,7 @@ TEST(CheckpointPlace, TellsHowFarAnUploadIsThatACallWaitsFor) {
                                      .kept = [](const std::string&, const std::string&) {},
                                      .progress =
                                          [&](const CheckpointStep& step) {
-                                           if (step.done_bytes > 0)
+                                           if (step.share > 0)
                                              std::call_once(once, [&] { told.set_value(step); });
                                          }});
   const std::string content(1000, 'x');

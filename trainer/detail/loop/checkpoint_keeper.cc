@@ -76,10 +76,9 @@ void CheckpointKeeper::tell_progress(const CheckpointStep& step) {
   hooks_.progress(step);
   if (is_told_ || options_.now() - wait_begin_ < kPatience) return;
   is_told_ = true;
-  options_.log.info(fmt::format("saving {}: {:.0f} of {:.0f} MB are done after {} s",
-                                io::printable_url(step.path),
-                                static_cast<double>(step.done_bytes) / kMega,
-                                static_cast<double>(step.total_bytes) / kMega, kPatience.count()));
+  options_.log.info(fmt::format("saving {}: {:.0f} % of {:.0f} MB are done after {} s",
+                                io::printable_url(step.path), 100.0 * step.share,
+                                static_cast<double>(step.bytes) / kMega, kPatience.count()));
 }
 
 /// Before what may take long.

@@ -15,6 +15,11 @@
 namespace millrace::trainer::detail {
 namespace {
 
+/// Headers and the state come to a few bytes more than the tensors.
+double done_share(std::uint64_t bytes, std::uint64_t total) {
+  return total == 0 ? 0 : std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total));
+}
+
 class DiskPlace final : public CheckpointPlace {
  public:
   DiskPlace(std::string folder, Hooks hooks)
@@ -23,7 +28,8 @@ class DiskPlace final : public CheckpointPlace {
   void save(const std::string& name, const CheckpointFiles& files) override {
     const std::string path = folder_ + "/" + name;
     write_folder(folder_, name, files, [&](std::uint64_t bytes) {
-      hooks_.progress({path, bytes, 2 * files.tensor_bytes});
+      hooks_.progress(
+          {path, done_share(bytes, 2 * files.tensor_bytes), files.tensor_bytes});  // and read back
     });
     hooks_.saved(path);
   }
@@ -112,10 +118,12 @@ class StorePlace final : public CheckpointPlace {
   void begin(const std::string& path, std::uint64_t total_bytes) {
     const std::lock_guard lock(mutex_);
     step_ = {path, 0, total_bytes};
+    sent_ = 0;
   }
   void count(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    step_.done_bytes += bytes;
+    sent_ += bytes;
+    step_.share = done_share(sent_, step_.bytes);
   }
   void tell_progress() {
     CheckpointStep step;
@@ -144,6 +152,7 @@ class StorePlace final : public CheckpointPlace {
   std::mutex mutex_;
   std::vector<std::string> complete_;
   std::vector<Kept> kept_;
+  std::uint64_t sent_ = 0;
   CheckpointStep step_;   ///< of the checkpoint that is sent
   UploadThread uploads_;  ///< last: its jobs use the others
 };
