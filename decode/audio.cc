@@ -73,6 +73,11 @@ void check_whole(std::span<const std::byte> wav) {
       throw Error(ErrorCode::kTruncated,
                   fmt::format("a WAV file ends {} bytes before its samples do", size - left),
                   {.offset = wav.size()});
+    if (is_data && size == 0 && left > 0 && little_endian(wav, 4) + 8 < wav.size())
+      throw Error(
+          ErrorCode::kTruncated,
+          fmt::format("a WAV file whose header was never completed: {} bytes are behind it", left),
+          {.offset = at});
     if (is_data) return;
     at += 8 + static_cast<std::size_t>(std::min(size + size % 2, left));
   }

@@ -120,8 +120,18 @@ float float_of(double value) {
   return rounded;
 }
 
+/// A float that is rounded to 16 bits as `value` itself would be: to the odd one of the two beside
+/// it (Boldo and Melquiond, 2008).
+float odd_float_of(double value) {
+  const float nearest = float_of(value);
+  if (!std::isfinite(nearest) || static_cast<double>(nearest) == value) return nearest;
+  const bool beyond = std::abs(static_cast<double>(nearest)) > std::abs(value);
+  const float towards_zero = beyond ? std::nextafter(nearest, 0.0F) : nearest;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(towards_zero) | 1U);
+}
+
 std::uint16_t half_of(double value) {
-  const std::uint16_t half = to_float16(float_of(value));
+  const std::uint16_t half = to_float16(odd_float_of(value));
   if (std::isinf(from_float16(half)) && std::isfinite(value))
     throw Error(ErrorCode::kCorrupt, fmt::format("npy: {} is beyond float16", value));
   return half;
@@ -175,7 +185,7 @@ void copy_npy(const NpyArray& array, const ArraySpec& spec, std::span<std::byte>
                               [&](std::size_t i) { return float_of(reader.number(i)); });
     case DType::kBFloat16:
       return write_all<std::uint16_t>(
-          array, slot, [&](std::size_t i) { return to_bfloat16(float_of(reader.number(i))); });
+          array, slot, [&](std::size_t i) { return to_bfloat16(odd_float_of(reader.number(i))); });
     case DType::kFloat16:
       return write_all<std::uint16_t>(array, slot,
                                       [&](std::size_t i) { return half_of(reader.number(i)); });

@@ -293,7 +293,9 @@ Position::Contents digest_contents(PipelineOptions options) {
   const auto is_elsewhere = [](const std::string& url) { return !io::local_path(url); };
   if (options.shards.empty()) return {};
   if (std::ranges::any_of(options.shards, is_elsewhere)) return digest_indexes(options);
-  options.joins.clear();
+  std::erase_if(options.joins, [&](const std::vector<std::string>& list) {
+    return std::ranges::any_of(list, is_elsewhere);
+  });
   Sha256 pieces;
   std::vector<std::string> sha256s;
   for (const ShardIdentity& shard : identify(std::move(options)).shards) {

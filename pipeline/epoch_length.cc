@@ -317,6 +317,7 @@ void choose_samples(PipelineOptions& options) {
        .draws = epochs.passes == 0 ? static_cast<std::uint64_t>(epochs.samples) : 0,
        .borders = mix_borders(options),
        .ledger = &ledger,
+       .has_joins = !options.joins.empty(),
        .stop = options.stop});
   if (!wanted.where.empty())
     options.log.info(fmt::format("where '{}' keeps {} of {}", printable(wanted.where, 200),

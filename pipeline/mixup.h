@@ -1,8 +1,9 @@
 // MixUpOptions: MixUp and CutMix, which mix the pictures of a batch with one another.
 //
-// A sample's partner is the valid slot before it in its device's batch; masked slots are never
-// mixed in. What is drawn, one number or box for each step, is keyed by seed, epoch and step: the
-// same bits at any number of threads and processes, for the same devices in all.
+// A sample's partner is the valid slot before it in its device's batch, with copies the one before
+// all of its own; masked slots are never mixed in. What is drawn, one number or box for each step,
+// is keyed by seed, epoch and step: the same bits at any number of threads and processes, for the
+// same devices in all.
 //
 //   options.mixup = {.mixup = 0.2, .cutmix = 1};
 //   batch.field("label");        // (N) int64, as without

@@ -18,6 +18,7 @@
 #include "io/base/json.h"
 #include "io/base/text.h"
 #include "io/opener.h"
+#include "wds/detail/utf8_locale.h"
 
 namespace millrace::wds {
 namespace {
@@ -442,16 +443,28 @@ bool contains(const Value& whole, const Value& part) {
   return is_in(part, whole.json);
 }
 
-bool matches(const Value& whole, const Value& wanted) {
-  const auto [text, pattern] = beside_each_other(whole, wanted);
-  return text.is_string() && pattern.is_string() &&
-         ::fnmatch(pattern.get_ref<const std::string&>().c_str(),
-                   text.get_ref<const std::string&>().c_str(), 0) == 0;
+/// A text for fnmatch(), which ends at a NUL: that is the replacement character, one like others.
+std::string without_nul(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\0', at)) != text.npos;)
+    text.replace(at, 1, "\xEF\xBF\xBD");
+  return text;
 }
 
+/// Characters are those of UTF-8, whatever locale the process has.
+bool matches(const Value& whole, const Value& wanted) {
+  static const detail::Utf8Locale utf8;
+  const auto [text, pattern] = beside_each_other(whole, wanted);
+  if (!text.is_string() || !pattern.is_string()) return false;
+  const detail::Utf8Locale::Scope here(utf8);
+  return ::fnmatch(without_nul(pattern.get<std::string>()).c_str(),
+                   without_nul(text.get<std::string>()).c_str(), 0) == 0;
+}
+
+/// As Python has it: 0, false, null and what is empty are not true.
 bool truth(const Json& json) {
   const auto number = as_number(json);
-  return number ? *number != 0 : json.is_string() && !json.get_ref<const std::string&>().empty();
+  if (number) return *number != 0;
+  return json.is_string() ? !json.get_ref<const std::string&>().empty() : !json.empty();
 }
 
 Value evaluate(const Node& node, Values& values);
@@ -499,9 +512,9 @@ Value evaluate(const Node& node, Values& values) {
   }
 }
 
-/// Fields that are the same number, "7" and "7.0", are one group: as a double, unless that rounds.
+/// The same number, 7 and 7.0, is one group: as a double, unless that rounds.
 Json grouped(const Value& value) {
-  if (value.written.empty()) return value.json;
+  if (!value.json.is_number()) return value.json;
   const double rounded = value.json.get<double>();
   return as_number(value.json) == Exact{rounded} ? Json(rounded) : value.json;
 }

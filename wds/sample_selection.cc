@@ -120,11 +120,14 @@ class Chooser {
   const std::string& weights_sha256() const { return weights_.sha256; }
 
   /// What a filter looks for and no sample has is misspelt, or the filter a precaution.
-  void warn_of_unseen(const std::string& url, FaultLedger& ledger) const {
+  void warn_of_unseen(const std::string& url, const SelectionRun& run) const {
     const auto names = filter_ ? filter_->unseen() : std::vector<std::string>();
-    if (!names.empty())
-      ledger.warn({.url = url}, "no sample has what the filter looks for",
-                  fmt::format("{}", fmt::join(names, ", ")));
+    if (names.empty()) return;
+    const std::string list = fmt::format("{}", fmt::join(names, ", "));
+    require(!run.has_joins, "no sample has what the filter looks for: " + list +
+                                "; fields of joined shards come after the filter");
+    if (run.ledger != nullptr)
+      run.ledger->warn({.url = url}, "no sample has what the filter looks for", list);
   }
 
   Chosen choose(const Sample& sample) const {
@@ -419,8 +422,7 @@ std::shared_ptr<const SampleSelection> find_selection(const io::Opener& opener,
   const std::vector<Chosen> chosen = survey.find();
   std::vector<SampleSelection::Damaged> damaged = survey.damaged();
   report_damaged(damaged, run);
-  if (run.ledger != nullptr && run.count > 0)
-    chooser.warn_of_unseen(set->shards.front().url, *run.ledger);
+  if (run.count > 0) chooser.warn_of_unseen(set->shards.front().url, run);
   Kept kept = those_kept(chosen, options, run);
   if (kept.numbers.empty() && run.count > 0) none_is_kept(options, run, damaged);
   const std::uint64_t filtered = run.count - kept.numbers.size() - damaged.size();

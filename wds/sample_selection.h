@@ -108,15 +108,18 @@ struct SelectionRun {
   /// Whose policy decides about samples that cannot be looked at, and which counts those that can.
   /// Borrowed; null: such a sample is a fault.
   FaultLedger* ledger = nullptr;
+  /// Whether other shards' fields are joined to the samples: those cannot be looked at.
+  bool has_joins = false;
   std::stop_token stop = {};
 };
 
 /// Reads what the options look at of all samples, on several threads. One whose fields are damaged,
 /// no JSON, or no group or weight is left out with OnFault::kSkip, and else a fault: an epoch that
 /// has not begun cannot be stopped. What says nothing of the data (a server that does not answer, a
-/// disk) is a fault with every policy. Throws: InvalidArgument (also where no sample is kept),
-/// NotFound (of damaged ones), Io, Cancelled, Exhausted (more is left out than the policy allows),
-/// and as ShardReader::next(), with url, key and offset.
+/// disk) is a fault with every policy. Throws: InvalidArgument (also where no sample is kept, and
+/// for a field that no sample has, where it may be one of a joined shard), NotFound (of damaged
+/// ones), Io, Cancelled, Exhausted (more is left out than the policy allows), and as
+/// ShardReader::next(), with url, key and offset.
 std::shared_ptr<const SampleSelection> find_selection(const io::Opener& opener,
                                                       const std::shared_ptr<const SetContents>& set,
                                                       const ShuffleOptions& options,

@@ -63,6 +63,10 @@ class MemorySound final : public SoundFile {
     file_.reset(sf_open_virtual(&io, SFM_READ, &info_, &memory_));
     // Why is in a variable that all threads share.
     if (!file_) throw Error(ErrorCode::kCorrupt, "libsndfile cannot read its header");
+    if (info_.frames == SF_COUNT_MAX)
+      throw Error(
+          ErrorCode::kUnsupported,
+          "a FLAC file that does not say how long it is, as one that was written to a pipe");
     if (!is_plain(info_.format))
       throw Error(ErrorCode::kUnsupported, "a WAV file of compressed samples");
   }

@@ -159,8 +159,8 @@ class MemoryFilmFile final : public FilmFile {
     FilmFormat format;
     if (stream_->duration > 0)
       format.seconds = static_cast<double>(stream_->duration) * av_q2d(stream_->time_base);
-    else if (container_->duration > 0)
-      format.seconds = static_cast<double>(container_->duration) / AV_TIME_BASE;
+    else
+      format.seconds = std::max(end_in_container() - begin() * av_q2d(stream_->time_base), 0.0);
     const AVRational rate = av_guess_frame_rate(container_.get(), stream_, nullptr);
     if (rate.num > 0 && rate.den > 0) format.rate = av_q2d(rate);
     return format;
@@ -225,6 +225,19 @@ class MemoryFilmFile final : public FilmFile {
 
   static bool is_known(const std::string& decoder) {
     return ("," + std::string(kDecoders) + ",").find("," + decoder + ",") != std::string::npos;
+  }
+
+  /// Matroska says a stream's end in its tags, "00:00:02.400000000"; its own is that of its longest
+  /// stream. In seconds of the container; 0: unknown.
+  double end_in_container() const {
+    const AVDictionaryEntry* tag =
+        av_dict_get(stream_->metadata, "DURATION", nullptr, AV_DICT_IGNORE_SUFFIX);
+    int hours = 0;
+    int minutes = 0;
+    double seconds = 0;
+    if (tag != nullptr && std::sscanf(tag->value, "%d:%d:%lf", &hours, &minutes, &seconds) == 3)
+      return 3600.0 * hours + 60.0 * minutes + seconds;
+    return container_->duration > 0 ? static_cast<double>(container_->duration) / AV_TIME_BASE : 0;
   }
 
   std::int64_t begin() const {

@@ -95,7 +95,10 @@ std::vector<std::size_t> valid_slots(const Batch& batch) {
 }  // namespace
 
 BatchMixer::BatchMixer(const PipelineOptions& options, const FieldDecoders& decoders)
-    : options_(options.mixup), seed_(options.shuffle.seed), batch_size_(options.batch.size) {
+    : options_(options.mixup),
+      seed_(options.shuffle.seed),
+      batch_size_(options.batch.size),
+      distance_(static_cast<std::size_t>(std::max(options.shuffle.copies, 1))) {
   const auto& [mixup, cutmix, probability, image, label] = options_;
   require(mixup >= 0 && cutmix >= 0 && std::isfinite(mixup) && std::isfinite(cutmix),
           "mixup and cutmix must be at least 0");
@@ -154,17 +157,19 @@ BatchMixer::Drawn BatchMixer::draw(const Batch& batch) const {
 }
 
 void BatchMixer::mix_pictures(const Batch& batch, const std::vector<std::size_t>& slots,
-                              const Drawn& drawn) const {
+                              const std::vector<std::size_t>& partners, const Drawn& drawn) const {
   const std::span<std::byte> all = batch.field(options_.image).data;
   const std::size_t bytes = picture_.num_bytes();
   const auto picture = [&](std::size_t slot) { return all.subspan(slot * bytes, bytes); };
-  // From the last slot on, so that each one's partner is still as it was; but the last one's.
-  const auto last = picture(slots.back());
-  const std::vector<std::byte> kept(last.begin(), last.end());
+  // From the last slot on, so that each one's partner is still as it was; but those of the first
+  // slots, which are the last ones.
+  std::vector<std::vector<std::byte>> kept;
+  for (std::size_t i = 0; i < slots.size() && partners[i] >= slots[i]; ++i)
+    kept.emplace_back(picture(partners[i]).begin(), picture(partners[i]).end());
   for (std::size_t i = slots.size(); i-- > 0;) {
     const auto own = picture(slots[i]);
     const std::span<const std::byte> other =
-        i > 0 ? std::span<const std::byte>(picture(slots[i - 1])) : kept;
+        i < kept.size() ? std::span<const std::byte>(kept[i]) : picture(partners[i]);
     if (!drawn.box) {
       blend_pictures(own, other, static_cast<float>(drawn.share), picture_.dtype);
       continue;
@@ -180,15 +185,20 @@ void BatchMixer::mix(Batch& batch) const {
   if (!options_.is_on()) return;
   const std::vector<std::size_t> slots = valid_slots(batch);
   if (slots.empty()) return;
+  const std::size_t distance =
+      slots.size() > distance_ ? distance_ : std::min<std::size_t>(slots.size() - 1, 1);
+  std::vector<std::size_t> partners;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    partners.push_back(slots[(i + slots.size() - distance) % slots.size()]);
   const Drawn drawn = draw(batch);
   const auto labels = batch.field(options_.label).as<std::int64_t>();
   const auto others = batch.field(other_label_field(options_.label)).as<std::int64_t>();
   const auto shares = batch.field(label_share_field(options_.label)).as<float>();
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    others[slots[i]] = labels[slots[i > 0 ? i - 1 : slots.size() - 1]];
+    others[slots[i]] = labels[partners[i]];
     shares[slots[i]] = static_cast<float>(drawn.share);
   }
-  if (drawn.share < 1) mix_pictures(batch, slots, drawn);
+  if (drawn.share < 1) mix_pictures(batch, slots, partners, drawn);
 }
 
 }  // namespace millrace::pipeline::detail

@@ -35,12 +35,14 @@ class BatchMixer {
 
   Drawn draw(const Batch& batch) const;
   Drawn draw_box(double share, KeyedRng& rng) const;
+  /// `slots[i]` is mixed with `partners[i]`.
   void mix_pictures(const Batch& batch, const std::vector<std::size_t>& slots,
-                    const Drawn& drawn) const;
+                    const std::vector<std::size_t>& partners, const Drawn& drawn) const;
 
   MixUpOptions options_;
   std::uint64_t seed_;
   std::int64_t batch_size_;
+  std::size_t distance_;  ///< of a slot's partner before it: past the copies of its own sample
   decode::Layout layout_ = decode::Layout::kHWC;
   decode::ArraySpec picture_ = {};
 };

@@ -482,11 +482,26 @@ std::vector<std::string> wanted_suffixes(const std::vector<FieldSpec>& fields) {
   return wanted;
 }
 
+namespace {
+
+/// As samples have them: in lower case. Throws: InvalidArgument.
+std::string member_suffix(std::string_view word) {
+  std::string suffix(word);
+  for (char& c : suffix) {
+    require(c != ' ' && c != '\t' && c != ',',
+            "suffixes are separated by ';' alone: '" + suffix + "'");
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return suffix;
+}
+
+}  // namespace
+
 Suffixes::Suffixes(const std::string& list) : list_(list) {
   std::string_view rest = list;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(';'), rest.size());
-    if (end > 0) suffixes_.emplace_back(rest.substr(0, end));
+    if (end > 0) suffixes_.push_back(member_suffix(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   if (suffixes_.empty()) {

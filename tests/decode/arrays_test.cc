@@ -76,6 +76,24 @@ TEST(Npy, RoundsToFloat16AndRefusesWhatIsBeyondIt) {
   EXPECT_THROW(half(std::string_view("\x00\x00\x80\x47", 4)), Error);  // 65536
 }
 
+// 1 + 2^-11 + 2^-40 is above the middle of two numbers, and its nearest float is the middle.
+TEST(Npy, RoundsDoublesOnceTo16Bits) {
+  const auto bits_of = [](double value, DType dtype) {
+    std::string data(sizeof value, '\0');
+    std::memcpy(data.data(), &value, sizeof value);
+    std::uint16_t bits = 0;
+    decode::copy_npy(decode::parse_npy(bytes(
+                         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", data))),
+                     {dtype, {1}}, std::as_writable_bytes(std::span(&bits, 1)));
+    return bits;
+  };
+  EXPECT_EQ(bits_of(1 + 0x1p-11 + 0x1p-40, DType::kFloat16), 0x3C01);
+  EXPECT_EQ(bits_of(1 + 0x1p-11 - 0x1p-40, DType::kFloat16), 0x3C00);
+  EXPECT_EQ(bits_of(-1 - 0x1p-11 - 0x1p-40, DType::kFloat16), 0xBC01);
+  EXPECT_EQ(bits_of(1 + 0x1p-8 + 0x1p-40, DType::kBFloat16), 0x3F81);
+  EXPECT_EQ(bits_of(1 + 0x1p-8, DType::kBFloat16), 0x3F80);
+}
+
 TEST(Float16, IsRoundedAsEigenDoes) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);

@@ -177,6 +177,13 @@ TEST(Audio, DamageIsAFaultWhereItIsHeard) {
   EXPECT_EQ(refusal(kTenth, ""), ErrorCode::kUnsupported);
   EXPECT_EQ(refusal(kTenth, wav.substr(0, 20)), ErrorCode::kTruncated);
   EXPECT_EQ(refusal(kTenth, wav.substr(0, 12)), ErrorCode::kCorrupt);
+  std::string never_closed = wav;  // by a recorder that was killed
+  never_closed.replace(4, 4, 4, '\0').replace(wav.find("data") + 4, 4, 4, '\0');
+  EXPECT_EQ(refusal(kTenth, never_closed), ErrorCode::kTruncated);
+  std::string unknown = flac;  // of no length: the low 36 bits of eight bytes of its first block
+  unknown[21] = static_cast<char>(unknown[21] & '\xF0');
+  unknown.replace(22, 4, 4, '\0');
+  EXPECT_EQ(refusal(kTenth, unknown), ErrorCode::kUnsupported);
   const AudioOptions all = {.seconds = 2.5, .rate = 8000};
   std::string damaged = flac;
   damaged[flac.size() / 2] ^= 0x55;

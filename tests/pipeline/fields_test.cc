@@ -211,6 +211,20 @@ TEST(MissingMembers, AreValuesThatJsonDoesNotHoldToo) {
   EXPECT_EQ(std::string(bytes.begin(), bytes.end()), "herenonenonenone");
 }
 
+TEST(Fields, SuffixesAreThoseThatReadersGiveMembers) {
+  const Shard shard([](TarBuilder& tar) { tar.file("a.CLS", "7").file("b.Index", "8"); });
+  Pipeline pipeline = over(shard)
+                          .batch({.size = 2})
+                          .field(LabelField{.suffixes = "CLS;INDEX", .missing = -1})
+                          .build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  EXPECT_THAT(batch.field("label").as<std::int64_t>(), ::testing::ElementsAre(7, 8));
+  for (const char* wrong : {"cls,index", "cls; index"})
+    EXPECT_THAT(message_of([&] { over(shard).field(LabelField{.suffixes = wrong}).build(); }),
+                HasSubstr("suffixes are separated by ';' alone"));
+}
+
 TEST(MissingMembers, DamagedJsonAndANullWithoutAValueForItAreFaults) {
   const Shard damaged([](TarBuilder& tar) { tar.file("a.json", R"({"label": )"); });
   EXPECT_THAT(message_of([&] {

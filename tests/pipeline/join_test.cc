@@ -117,6 +117,39 @@ TEST(PipelineJoin, ACheckpointKnowsTheJoinedShards) {
   EXPECT_THAT(content_difference(saved, identify(pipeline.options())), HasSubstr("captions-3.tar"));
 }
 
+TEST(PipelineJoin, APositionOfOtherJoinedContentsIsRefused) {
+  const Captioned set;
+  Pipeline pipeline = set.joined().build();
+  Batch batch;
+  ASSERT_TRUE(pipeline.next(batch));
+  const Position saved = pipeline.position_to_save();
+  static_cast<void>(set.joined().resume(saved).build());
+  TarBuilder captions;
+  for (int i = 0; i < 20; ++i) captions.file(Captioned::key(3, i) + ".txt", "another");
+  set.write("captions", 3, captions.end().bytes());
+  try {
+    static_cast<void>(set.joined().resume(saved).build());
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("other contents"));
+  }
+}
+
+TEST(PipelineJoin, AFilterOfAJoinedFieldIsRefused) {
+  const Captioned set;
+  const auto refusal = [&](const std::string& where) -> std::string {
+    try {
+      static_cast<void>(
+          set.joined().shuffle({.order = wds::Order::kPermutation, .where = where}).build());
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal("cls > 3"), "");
+  EXPECT_THAT(refusal("txt == null"), HasSubstr("fields of joined shards come after the filter"));
+}
+
 TEST(PipelineJoin, ASampleWithoutItsCaptionIsAFaultUnlessItMayMiss) {
   const Captioned set;
   set.write("captions", 3, TarBuilder().file("3-0.txt", "another").end().bytes());

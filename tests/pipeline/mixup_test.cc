@@ -169,6 +169,26 @@ TEST(MixUp, DoesEitherWhereBothAreAskedFor) {
   EXPECT_GT(blended, 100);
 }
 
+TEST(MixUp, CopiesOfASampleAreNotMixedWithEachOther) {
+  const TempDir folder;
+  const auto urls = levels(folder, 4, 24);
+  for (const int copies : {2, 4}) {
+    int checked = 0;
+    for_each_mixed(
+        Pipeline(builder(urls, {.mixup = {.mixup = 1}})
+                     .shuffle({.seed = 3, .order = wds::Order::kPermutation, .copies = copies})
+                     .build()),
+        decode::Layout::kHWC, [&](const Mixed& mixed, const Batch& /*batch*/) {
+          const float expected = mixed.share * static_cast<float>(mixed.label) +
+                                 (1 - mixed.share) * static_cast<float>(mixed.other);
+          for (const float level : mixed.levels) ASSERT_NEAR(level, expected, 1e-3);
+          EXPECT_NE(mixed.label, mixed.other);
+          ++checked;
+        });
+    EXPECT_GT(checked, 100);
+  }
+}
+
 TEST(MixUp, MaskedSlotsAreNeverMixedIn) {
   const TempDir folder;
   const auto urls = levels(folder, 1, 11);

@@ -98,6 +98,29 @@ TEST(SampleFilter, ComparesWholeNumbersExactlyAndFieldsAsTheyAreWritten) {
   EXPECT_EQ(SampleValue("id").text(sample), "9007199254740993");
 }
 
+TEST(SampleFilter, MatchesCharactersInEveryLocale) {
+  Sample sample{.key = "a\u00E9b"};
+  sample.fields.push_back(
+      {.suffix = "txt", .data = io::Bytes::copy_of(std::string_view("a\0b", 3))});
+  for (const char* yes : {"key matches 'a?b'", "key matches 'a[\u00E9]b'", "txt matches 'a?b'"})
+    EXPECT_TRUE(SampleFilter(yes)(sample)) << yes;
+  for (const char* no : {"key matches 'a??b'", "txt matches 'a'"})
+    EXPECT_FALSE(SampleFilter(no)(sample)) << no;
+}
+
+TEST(SampleFilter, AListOrAnObjectIsTrueUnlessItIsEmpty) {
+  EXPECT_TRUE(keeps("json.tags and json.size and not json.none"));
+  Sample sample{.key = "1"};
+  sample.fields.push_back({.suffix = "json", .data = io::Bytes::copy_of(R"({"a": [], "b": {}})")});
+  EXPECT_TRUE(SampleFilter("not json.a and not json.b")(sample));
+}
+
+TEST(SampleValue, IsTheSameForTheSameNumberInJson) {
+  Sample sample{.key = "1"};
+  sample.fields.push_back({.suffix = "json", .data = io::Bytes::copy_of(R"({"a": 1, "b": 1.0})")});
+  EXPECT_EQ(SampleValue("json.a").text(sample), SampleValue("json.b").text(sample));
+}
+
 TEST(SampleFilter, AndBindsCloserThanOr) {
   EXPECT_TRUE(keeps("cls == 12 or cls == 1 and cls == 2"));
   EXPECT_FALSE(keeps("(cls == 12 or cls == 1) and cls == 2"));

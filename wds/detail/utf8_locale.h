@@ -1,6 +1,8 @@
-// Utf8Locale: makes libarchive see UTF-8 on this thread, whatever locale the program runs in.
+// Utf8Locale: makes the C library and libarchive see UTF-8 on this thread, whatever locale the
+// program runs in.
 //
-// In the C locale libarchive returns NULL for a pax name that is not ASCII. Threads: one at a time.
+// In the C locale libarchive returns NULL for a pax name that is not ASCII, and fnmatch() takes a
+// character for several. Threads: any; a Scope is of one.
 #pragma once
 
 #include <clocale>
