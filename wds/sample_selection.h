@@ -8,7 +8,9 @@
 // Without shares each sample that is kept is drawn once. With shares an epoch's draws are laid
 // evenly over the samples, each as long as its share, from a start that is random in each epoch: so
 // a sample is drawn as often as its share says, to within one, and so is a class (systematic
-// sampling). The draws' order is the permutation's.
+// sampling). The draws' order is the permutation's. An epoch that takes a part of a pass, or each
+// sample several times (ShuffleOptions::copies), takes the first of these draws in that order: its
+// shares are right on average.
 //
 // Of a mix, each set has shares of its own: a class has its share of its set's draws, whatever the
 // other sets hold (wds/mix_draws.h says how many draws those are).
