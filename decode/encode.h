@@ -16,9 +16,11 @@ io::Bytes encode_pnm(const Image& image);
 io::Bytes encode_png(const Image& image);
 
 /// A mask's class numbers as a PNG, exactly: palette indices with `colours`, which viewers show;
-/// without colours, or with numbers above 255, grey levels of 8 or 16 bits.
-/// Throws: InvalidArgument for a number that is not 0 to 65535, and for more than 256 colours.
-io::Bytes encode_mask_png(const ClassImage& mask, std::span<const RgbColour> colours = {});
+/// without colours, or with numbers above 255, grey levels of 8 or 16 bits, of `least_bits` at
+/// least. Throws: InvalidArgument for a number that is not 0 to 65535, and for more than 256
+/// colours.
+io::Bytes encode_mask_png(const ClassImage& mask, std::span<const RgbColour> colours = {},
+                          int least_bits = 8);
 
 struct JpegOptions {
   /// 1 to 100, libjpeg's scale.

@@ -129,12 +129,12 @@ io::Bytes encode(const Raw& raw) {
   return io::Bytes::take(std::move(output.bytes));
 }
 
-// The numbers, big-endian, with as many bytes each as the largest needs.
-std::vector<png_byte> mask_rows(const ClassImage& mask, std::int64_t largest) {
+// The numbers, big-endian, of 8 or 16 bits.
+std::vector<png_byte> mask_rows(const ClassImage& mask, int bits) {
   std::vector<png_byte> rows;
-  rows.reserve(mask.labels.size() * (largest > 255 ? 2 : 1));
+  rows.reserve(mask.labels.size() * (bits > 8 ? 2 : 1));
   for (const std::int64_t label : mask.labels) {
-    if (largest > 255) rows.push_back(static_cast<png_byte>(label >> 8));
+    if (bits > 8) rows.push_back(static_cast<png_byte>(label >> 8));
     rows.push_back(static_cast<png_byte>(label));
   }
   return rows;
@@ -151,18 +151,20 @@ io::Bytes encode_png(const Image& image) {
        .stride = static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.channels)});
 }
 
-io::Bytes encode_mask_png(const ClassImage& mask, std::span<const RgbColour> colours) {
+io::Bytes encode_mask_png(const ClassImage& mask, std::span<const RgbColour> colours,
+                          int least_bits) {
   require(!mask.labels.empty() && colours.size() <= 256, "a palette has at most 256 colours");
   const auto [least, largest] = std::ranges::minmax(mask.labels);
   require(least >= 0 && largest <= 65535, "a mask's numbers are 0 to 65535");
-  const std::vector<png_byte> rows = mask_rows(mask, largest);
+  const int bits = largest > 255 || least_bits > 8 ? 16 : 8;
+  const std::vector<png_byte> rows = mask_rows(mask, bits);
   Raw raw{.height = mask.height,
           .width = mask.width,
-          .bit_depth = largest > 255 ? 16 : 8,
+          .bit_depth = bits,
           .pixels = rows.data(),
           .stride = rows.size() / static_cast<std::size_t>(mask.height)};
   std::vector<png_color> palette(256);
-  if (!colours.empty() && largest <= 255) {
+  if (!colours.empty() && bits == 8) {
     for (std::size_t i = 0; i < colours.size(); ++i)
       palette[i] = {colours[i][0], colours[i][1], colours[i][2]};
     raw.colour_type = PNG_COLOR_TYPE_PALETTE;

@@ -119,6 +119,8 @@ Loader::~Loader() { end(); }
 std::uint64_t Loader::begin() {
   const Turn turn(*this);
   if (std::exchange(failed_, false)) end();
+  behind_unclaimed_.reset();
+  if (std::exchange(has_read_all_, false)) begun_ = false;
   if (std::exchange(begun_, false) && !is_over()) begin_again();
   return ++pass_;
 }
@@ -141,6 +143,11 @@ std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& t
         "this pass is over: another one was begun, or the loader was moved (set_epoch, "
         "load_state_dict)");
   if (unclaimed_ && topology == topology_) return unclaimed_->handed;
+  behind_unclaimed_.reset();
+  if (std::exchange(has_read_all_, false)) {
+    begun_ = false;
+    return {};
+  }
   if (topology != topology_ && std::exchange(begun_, begun_ && !is_over()) && !begun_) return {};
   stand_as(topology);
   const bool was_started = pipeline_ != nullptr;
@@ -166,7 +173,14 @@ std::optional<Loader::Handed> Loader::next(std::uint64_t pass, const Topology& t
 }
 
 void Loader::claim(std::uint64_t pass) {
-  if (pass != pass_ || !unclaimed_) return;
+  if (pass != pass_) return;
+  if (behind_unclaimed_) {
+    position_ = std::move(behind_unclaimed_->position);
+    has_read_all_ = behind_unclaimed_->is_last;
+    behind_unclaimed_.reset();
+  } else if (!unclaimed_) {
+    return;
+  }
   unclaimed_.reset();
   begun_ = true;
 }
@@ -255,6 +269,8 @@ void Loader::stand_as(const Topology& topology) {
         "would read the same samples, or not all. Begin another loop over the loader",
         topology_.process, topology_.processes, topology.process, topology.processes));
   end();
+  behind_unclaimed_.reset();
+  has_read_all_ = false;
   if (position_.streams.empty()) {  // as ranks have it that began with this topology
     position_ = loaded_.beginning_of(position_.epoch);
     saved_streams_ = loaded_streams_;
@@ -361,6 +377,8 @@ void Loader::load(const std::vector<std::string>& states) {
   require(!parts.empty(), "no state is given");
   Position whole = parts.size() == 1 ? parts.front() : Position::joined(parts);
   end();
+  behind_unclaimed_.reset();
+  has_read_all_ = false;
   position_ = loaded_ = std::move(whole);
   saved_streams_ = loaded_streams_ = streams;
   begun_ = false;
@@ -401,25 +419,33 @@ std::optional<std::int64_t> Loader::count_batches(const Topology& topology) cons
 }
 
 pipeline::Statistics Loader::statistics() const {
-  if (!pipeline_) return {};
+  if (!pipeline_) return last_statistics_;
   pipeline::Statistics statistics = pipeline_->statistics();
   if (functions_) functions_->add_to(statistics);
   return statistics;
 }
 
 std::shared_ptr<const wds::FaultLedger> Loader::ledger() const {
+  if (!pipeline_ && last_ledger_) return last_ledger_;
   if (!pipeline_) return std::make_shared<const wds::FaultLedger>();
   return pipeline_->ledger();
 }
 
 void Loader::close() {
+  if (ProcessGuard::is_forked_child()) return end();  // its threads are the parent's
   if (user_ ==
       std::this_thread::get_id()) {  // a signal's handler: the call that it came in does it
     closes_itself_ = true;
     return;
   }
   closing_ = true;
-  const Turn turn(*this, kMostToClose);
+  std::optional<Turn> turn;
+  try {
+    turn.emplace(*this, kMostToClose);
+  } catch (...) {
+    closing_ = false;
+    throw;
+  }
   closing_ = false;
   end();
   if (stock_) stock_->close();
@@ -460,9 +486,17 @@ void Loader::end() {
     return;
   }
   const Position::Contents begun_at = position_.contents;
-  position_ = position();
-  if (!position_.streams.empty()) position_.contents = begun_at;
-  unclaimed_.reset();
+  const auto stands = [&] {
+    Position now = position();
+    if (!now.streams.empty()) now.contents = begun_at;
+    return now;
+  };
+  position_ = stands();
+  const bool was_unclaimed = std::exchange(unclaimed_, std::nullopt).has_value();
+  if (was_unclaimed) behind_unclaimed_ = {.position = stands(), .is_last = is_over()};
+  has_read_all_ = begun_ && !was_unclaimed && is_over();
+  last_statistics_ = statistics();
+  last_ledger_ = pipeline_->ledger();
   auto ending = std::exchange(pipeline_, nullptr);
   {
     const nb::gil_scoped_release release;

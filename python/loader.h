@@ -106,6 +106,11 @@ class Loader {
     pipeline::Position before;
   };
 
+  struct Behind {
+    pipeline::Position position;
+    bool is_last = false;  ///< of its epoch
+  };
+
   /// From now on this is that process of those. Requires: no batch of an unfinished pass was handed
   /// out.
   void stand_as(const Topology& topology);
@@ -145,9 +150,14 @@ class Loader {
   int loaded_streams_ = 0;               ///< of the state that was loaded; 0: none
   pipeline::Position loaded_;            ///< that state
   std::optional<Unclaimed> unclaimed_;   ///< the last batch
-  bool begun_ = false;                   ///< a batch was claimed since begin() or load()
-  int times_left_ = 0;                   ///< epochs that were left before their last batch
-  bool failed_ = false;                  ///< the pipeline has ended with a fault
+  /// Behind the batch that was unclaimed when the pipeline ended: it may yet be claimed.
+  std::optional<Behind> behind_unclaimed_;
+  bool has_read_all_ = false;  ///< the pass's last batch was claimed, and the pipeline ended
+  pipeline::Statistics last_statistics_;  ///< of the last pipeline that ended
+  std::shared_ptr<const wds::FaultLedger> last_ledger_;
+  bool begun_ = false;   ///< a batch was claimed since begin() or load()
+  int times_left_ = 0;   ///< epochs that were left before their last batch
+  bool failed_ = false;  ///< the pipeline has ended with a fault
   std::uint64_t pass_ = 0;
   std::atomic<bool> busy_{false};
   std::atomic<std::thread::id> user_;  ///< while busy

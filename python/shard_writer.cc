@@ -8,7 +8,9 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +21,7 @@
 #include "io/base/error.h"
 #include "io/opener.h"
 #include "python/bind.h"
+#include "wds/manifest.h"
 #include "wds/set_file.h"
 #include "wds/shard_name.h"
 
@@ -36,9 +39,10 @@ class Writer {
 
   Writer(const std::string& pattern, std::uint64_t max_samples, std::uint64_t max_bytes,
          std::uint64_t start_shard, std::int64_t mtime, bool index, bool replace)
-      : opener_(std::make_unique<const io::UrlOpener>()) {
-    const std::string manifest =
-        index ? wds::set_file(wds::shard_name(pattern, start_shard), "manifest.json") : "";
+      : opener_(std::make_unique<const io::UrlOpener>()),
+        manifest_(wds::set_file(wds::shard_name(pattern, start_shard), "manifest.json")),
+        is_indexed_(index),
+        replaces_(replace) {
     const nb::gil_scoped_release others_run;
     writer_ = std::make_unique<wds::ShardWriter>(
         wds::ShardWriterOptions{.pattern = pattern,
@@ -48,7 +52,6 @@ class Writer {
                                 .mtime = mtime,
                                 .replace = replace ? io::Replace::kAtomically : io::Replace::kNever,
                                 .index = index,
-                                .manifest = manifest,
                                 .opener = opener_.get()});
   }
 
@@ -73,6 +76,10 @@ class Writer {
     const auto writer = std::move(writer_);
     std::vector<Shard> shards;
     for (wds::ShardSummary& shard : writer->finish()) shards.push_back({std::move(shard)});
+    if (is_indexed_)
+      write_manifest(shards);
+    else if (replaces_)
+      remove_manifest();
     return shards;
   }
 
@@ -89,6 +96,38 @@ class Writer {
   }
 
  private:
+  /// With those that are there, unless they are replaced: of another writer, with other numbers.
+  void write_manifest(const std::vector<Shard>& shards) const {
+    wds::Manifest manifest = replaces_ ? wds::Manifest{} : earlier();
+    for (const Shard& shard : shards)
+      manifest.shards.push_back({.url = shard.url,
+                                 .samples = shard.samples,
+                                 .bytes = shard.bytes,
+                                 .sha256 = shard.sha256});
+    std::ranges::sort(manifest.shards, {}, &wds::ManifestShard::url);
+    manifest.samples.reset();
+    wds::write_manifest(manifest, manifest_, io::Replace::kAtomically, opener_.get());
+  }
+  wds::Manifest earlier() const {
+    try {
+      return wds::read_manifest(*opener_, manifest_);
+    } catch (const Error& error) {
+      if (!cannot_be_seen(error)) throw;
+      return {};
+    }
+  }
+  /// It says what shards had that were replaced.
+  void remove_manifest() const {
+    if (!io::is_network_url(manifest_)) {
+      std::filesystem::remove(manifest_);
+      return;
+    }
+    try {
+      opener_->remove(manifest_);
+    } catch (const Error& error) {
+      if (!cannot_be_seen(error)) throw;
+    }
+  }
   void check_open() const {
     require(opened_in_ == ::getpid(), "the writer is of the process that this one was forked from");
     require(writer_ != nullptr, "the writer is closed");
@@ -96,6 +135,9 @@ class Writer {
 
   const pid_t opened_in_ = ::getpid();
   std::unique_ptr<const io::UrlOpener> opener_;
+  std::string manifest_;
+  bool is_indexed_;
+  bool replaces_;
   std::unique_ptr<wds::ShardWriter> writer_;
 };
 
@@ -132,11 +174,11 @@ nb::bytes encode_picture(const Pixels& pixels, const std::string& suffix, int qu
   return bytes_of(encoded(image_of(pixels), suffix, quality));
 }
 
-nb::bytes encode_mask(const Numbers& numbers) {
+nb::bytes encode_mask(const Numbers& numbers, int least_bits) {
   const decode::ClassImage mask{.height = side_of(numbers.shape(0)),
                                 .width = side_of(numbers.shape(1)),
                                 .labels = {numbers.data(), numbers.data() + numbers.size()}};
-  return bytes_of(decode::encode_mask_png(mask));
+  return bytes_of(decode::encode_mask_png(mask, {}, least_bits));
 }
 
 }  // namespace
@@ -160,7 +202,8 @@ void bind_shard_writer(nb::module_& module) {
       .def("abandon", &Writer::abandon);
   module.def("encode_picture", &encode_picture, nb::arg("pixels"), nb::arg("suffix"),
              nb::arg("quality"), "A picture's file, of (H, W, C).");
-  module.def("encode_mask", &encode_mask, nb::arg("numbers"), "A mask's PNG, of (H, W).");
+  module.def("encode_mask", &encode_mask, nb::arg("numbers"), nb::arg("least_bits"),
+             "A mask's PNG, of (H, W), with 8 or 16 bits a pixel.");
 }
 
 }  // namespace millrace::python

@@ -106,7 +106,7 @@ class OpenShard {
     index_.bytes = tar.bytes;
     index_.sha256 = tar.sha256;
     if (!indexed_)
-      tar_.publish();
+      publish_unindexed();
     else if (io::is_network_url(url_))
       publish_object();
     else
@@ -121,6 +121,17 @@ class OpenShard {
  private:
   void put_index() const {
     write_index(index_, index_url(url_), io::Replace::kAtomically, opener_);
+  }
+
+  // The index of a shard that is replaced is none of the new one's.
+  void publish_unindexed() {
+    if (replace_ == io::Replace::kAtomically) {
+      if (io::is_network_url(url_))
+        try_remove(index_url(url_));
+      else
+        static_cast<void>(std::remove(index_url(url_).c_str()));
+    }
+    tar_.publish();
   }
 
   // No shard is without its index. An index without a shard does no harm: the next writer replaces

@@ -41,6 +41,10 @@ Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& lay
     if (streams_[i].used.ended) end_stream(streams_[i]);
   }
   sums_.is_promised = !options_.may_stop || start.slots == 0;
+  // Those of a last round that is dropped are not in a position behind batches that were filled.
+  if (options_.batch.fill && options_.batch.uneven == Uneven::kDrop && start.slots > 0)
+    sums_.most_dropped = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(options_.split.topology.devices * options_.batch.size - 1, 0));
 }
 
 void Merge::handle(const Event& event) {
@@ -215,11 +219,15 @@ void Merge::end_epoch() {
 /// The fault that an epoch is whose samples are not those promised; null if they are.
 std::exception_ptr Merge::wrong_number() const {
   if (!options_.own_samples || !sums_.is_promised || num_ended_ < streams_.size()) return nullptr;
-  const EpochSamples samples{.epoch = epoch_,
-                             .promised = static_cast<std::uint64_t>(*options_.own_samples),
-                             .found = sums_.taken,
-                             .lost = sums_.lost};
+  EpochSamples samples{.epoch = epoch_,
+                       .promised = static_cast<std::uint64_t>(*options_.own_samples),
+                       .found = sums_.taken,
+                       .lost = sums_.lost};
   if (samples.add_up()) return nullptr;
+  samples.found +=
+      std::min(sums_.most_dropped, samples.promised - std::min(samples.promised, samples.found));
+  if (samples.add_up()) return nullptr;
+  samples.found = sums_.taken;
   return std::make_exception_ptr(wrong_samples(samples, options_.split.topology));
 }
 

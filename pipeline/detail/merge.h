@@ -84,9 +84,10 @@ class Merge {
   };
   /// Samples of the epoch, those before the start position included.
   struct Sums {
-    std::uint64_t taken = 0;     ///< by slots
-    wds::LostSamples lost = {};  ///< in streams that have ended
-    bool is_promised = true;     ///< they must add up to MergeOptions::own_samples
+    std::uint64_t taken = 0;         ///< by slots
+    wds::LostSamples lost = {};      ///< in streams that have ended
+    bool is_promised = true;         ///< they must add up to MergeOptions::own_samples
+    std::uint64_t most_dropped = 0;  ///< of a round before the start position, and not counted
   };
 
   void on(const Started& started);

@@ -142,6 +142,9 @@ class Pipeline:
             raise ValueError(f"rank={rank}, world={world}: a rank is from 0 to world - 1")
         if processes is not None and not 1 <= processes <= 1024:
             raise ValueError(f"processes={processes}: from 1 to 1024, or None: one a core")
+        # As they are now: whoever gave a dict or a list may go on with it.
+        fields = dict(fields)
+        spec, join = _copied(spec), _copied(join)
         self._arguments: dict[str, Any] = {k: v for k, v in locals().items() if k != "self"}
         self._rank, self._world = rank, world
         self._processes = processes
@@ -270,6 +273,13 @@ def _by_names(fields: Mapping[str | tuple[str, ...], Field]) -> dict[tuple[str, 
 
 def _names(key: str | tuple[str, ...]) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _copied(spec: Any) -> Any:
+    """A list of specs, in whatever it was given; all others as they are."""
+    if isinstance(spec, (str, os.PathLike, _core.Mix)):
+        return spec
+    return [_copied(one) for one in spec]
 
 
 def _specs(spec: Any) -> list[str]:

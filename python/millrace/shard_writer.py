@@ -38,7 +38,9 @@ class ShardWriter:
     and checks each.
 
     ``replace``: whether shards that are there may be replaced; else that is an error. Shards with
-    higher numbers stay, and the manifest does not name them.
+    higher numbers stay, and the manifest does not name them. Without it the manifest goes on naming
+    what it named: a set may be written by several writers, one behind the other, each with its
+    ``start_shard``.
 
     ``mtime``: what every member says of its time, in seconds since 1970. The same samples give the
     same bytes.
@@ -213,7 +215,9 @@ def _picture(kind: str, value: Any, quality: int) -> bytes:
     if kind == "png" and pixels.dtype.kind in "iu" and pixels.dtype != np.uint8:
         if pixels.ndim != 2:
             raise ValueError(f"a mask must be (H, W), not {pixels.shape}")
-        return _core.encode_mask(np.ascontiguousarray(pixels, np.int64))
+        # A level's share of all levels must not depend on the largest one that a picture has.
+        least_bits = 16 if pixels.dtype == np.uint16 else 8
+        return _core.encode_mask(np.ascontiguousarray(pixels, np.int64), least_bits)
     if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3):
         raise ValueError(
             f"a picture must be uint8, (H, W) or (H, W, C), not {pixels.dtype} {pixels.shape}"

@@ -497,6 +497,35 @@ def test_a_function_of_batches_changes_neither_order_nor_state(shards: str) -> N
         sent.close()
 
 
+def test_a_loader_that_a_function_of_batches_closes_hands_no_batch_out_twice(shards: str) -> None:
+    keys = [batch["keys"] for batch in pipeline(shards).numpy()]
+    calls = 0
+
+    def transform(batch: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls in (2, len(keys)):
+            loader.close()
+        return batch["keys"]
+
+    loader = pipeline(shards).numpy(transform)
+    assert list(loader) == keys
+    assert loader.epoch == 1
+    assert loader.ledger().emitted > 0, "of what was read before it was closed"
+    loader.close()
+
+
+def test_a_pipeline_is_what_its_arguments_were_when_it_was_made(shards: str) -> None:
+    fields: dict[Any, Any] = {"label": mr.Label()}
+    specs = [shards]
+    made = mr.Pipeline(specs, fields=fields, batch_size=4)
+    said = repr(made)
+    fields["label"] = mr.Label(classes=3)
+    specs.append("/nowhere/x.tar")
+    assert repr(made) == said
+    assert repr(pickle.loads(pickle.dumps(made))) == said
+
+
 def test_a_function_that_fails_costs_its_batch_alone(shards: str) -> None:
     def third_fails(batch: dict[str, Any]) -> list[str]:
         calls.append(batch["keys"])

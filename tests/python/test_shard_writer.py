@@ -281,6 +281,38 @@ print(*(shard.samples for shard in writer.close()))
     ]
 
 
+def test_what_is_replaced_leaves_no_index_of_what_was_there(tmp_path: Path) -> None:
+    pattern = tmp_path / "a-%06d.tar"
+    write(pattern, samples(5))
+    write(pattern, samples(8), replace=True, index=False)
+    assert [one.name for one in tmp_path.iterdir()] == ["a-000000.tar"]
+    fields: dict[Any, Any] = {"label": mr.Label()}
+    shuffle = mr.Shuffle(order="permutation")
+    with mr.Pipeline(tmp_path / "a-000000.tar", fields=fields, batch_size=1, shuffle=shuffle).numpy() as loader:
+        assert len(list(loader)) == 8
+
+
+def test_writers_one_behind_the_other_make_one_set(tmp_path: Path) -> None:
+    pattern = tmp_path / "a-%06d.tar"
+    write(pattern, samples(6), max_samples=3)
+    write(pattern, samples(4), start_shard=2)
+    write(pattern, [], start_shard=3)
+    manifest = json.loads((tmp_path / "a-manifest.json").read_text())
+    assert [one["url"] for one in manifest["shardlist"]] == [f"a-{i:06d}.tar" for i in range(3)]
+    fields: dict[Any, Any] = {"label": mr.Label()}
+    with mr.Pipeline(tmp_path / "a-manifest.json", fields=fields, batch_size=1).numpy() as loader:
+        assert len(list(loader)) == 10
+
+
+def test_levels_of_16_bits_stay_that_whatever_a_picture_holds(tmp_path: Path) -> None:
+    depths = [np.full((4, 4), value, np.uint16) for value in (200, 60000)]
+    write(tmp_path / "d-%d.tar", [{"__key__": str(i), "png": one} for i, one in enumerate(depths)])
+    field = mr.Image(channels=1, dtype="float32", values=mr.GreyValues(), suffixes="png")
+    with mr.Pipeline(tmp_path / "d-0.tar", fields={"d": field}, batch_size=2, streams=1).numpy() as loader:
+        (batch,) = loader
+    assert np.allclose(batch["d"].reshape(2, -1)[:, 0], [200 / 65535, 60000 / 65535])
+
+
 def test_writers_that_can_never_work_are_refused(tmp_path: Path) -> None:
     for arguments, words in (
         ({"pattern": "a.tar"}, "%d"),
