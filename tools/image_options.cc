@@ -33,6 +33,10 @@ void check_channels(const std::vector<float>& values, int channels, const char* 
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} has {} for {}", option, counted(values.size(), "value"),
                             counted(static_cast<std::uint64_t>(channels), "channel")));
+  for (const float value : values)
+    require(!(value > 1),
+            fmt::format("{} {}: levels are from 0 to 1 here, so {:.4g} is {:.4g} of 255", option,
+                        value, value / 255, value));
 }
 
 using decode::GeometryStep;

@@ -96,8 +96,9 @@ void OrderOptions::declare_where(CLI::App& app, const std::string& prefix) {
 void OrderOptions::declare_uneven(CLI::App& app) {
   add_choice(app, "--uneven", chosen_.uneven, pipeline::kUnevenWords,
              "What to do with the last samples of an epoch if they do not fill a batch of every "
-             "device: pad, mask the empty slots; partial, shorten each process's last batch; drop, "
-             "leave them out on every device; error, refuse the epoch");
+             "device: pad, mask the empty slots, which repeat samples for batch norm's statistics; "
+             "partial, shorten each process's last batch; drop, leave them out on every device; "
+             "error, refuse the epoch");
 }
 
 /// By the names that they were given by, which the component that they belong to does not know.

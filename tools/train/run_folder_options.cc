@@ -82,6 +82,8 @@ void check_monitor(const std::string& monitor, const std::vector<std::string>& m
       known += (known.empty() ? "" : ", ") + part + measure;
     }
   }
+  if (monitor.starts_with("val_") && !has_validation)
+    refuse_folder("--monitor " + monitor + ": nothing is evaluated without --val");
   refuse_folder("--monitor " + monitor + ": no such measure; known are " + known);
 }
 
