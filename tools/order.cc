@@ -108,6 +108,10 @@ class OrderCommand final : public Command {
   void run(CommandContext& context) override {
     read_.network.attach(context);
     if (!diff_.empty()) return print_difference(context);
+    if (order_.chosen().fill || read_.policy().on_fault == wds::OnFault::kStop)
+      context.log.warn(
+          "what --fill and --on-fault stop make of an epoch depends on samples that cannot be "
+          "decoded, which this does not know: the order is that of an epoch without them");
     wds::FaultLedger ledger(read_.policy(), context.log);
     // Lines on the same terminal are progress enough.
     const bool is_seen = !digest_ && ::isatty(STDOUT_FILENO) == 1;

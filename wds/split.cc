@@ -101,7 +101,7 @@ void check_enough_shards(std::size_t num_shards, const SplitOptions& split) {
   invalid_split(counted(num_shards, "shard") + (num_shards == 1 ? " is" : " are") +
                 " too few for " + counted(static_cast<std::uint64_t>(streams), "stream") + " (" +
                 of_processes(processes) + " x " + std::to_string(streams / processes) +
-                "): use fewer workers, or index the shards");
+                "): use fewer streams or processes, or index the shards");
 }
 
 }  // namespace millrace::wds
