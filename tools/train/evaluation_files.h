@@ -38,9 +38,11 @@ DetailNames detail_names(const TaskChoice& task, std::int64_t outputs,
 RecordJson details_json(const trainer::EvaluationDetails& details, const DetailNames& names,
                         RecordJson what);
 
-/// The first pictures of a batch with their keys, as they were before normalisation. None where the
-/// host has no pixels.
-RecordJson first_batch_json(const pipeline::Batch& batch, const ImageOptions& images);
+/// Writes first-batch.json into `folder`, of the batch that it is called with: its first pictures
+/// with their keys, as they were before normalisation. None where the host has no pixels.
+std::function<void(const pipeline::Batch&)> first_batch_file(const std::string& folder,
+                                                             const ImageOptions& images,
+                                                             const Log& log);
 
 struct EvaluationFilesOptions {
   std::string folder = {};  ///< empty, or a url: nothing is written
