@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "device/device.h"
 #include "io/base/error.h"
@@ -21,6 +22,7 @@
 #include "tools/train/evaluation_files.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/pictures.h"
+#include "tools/train/run_objective.h"
 #include "tools/train/run_options.h"
 #include "tools/train/saved_run.h"
 #include "tools/train/stored_image.h"
@@ -57,46 +59,11 @@ class EvalCommand final : public Command {
     read_.declare(app);
     read_.index.declare(app);
     read_.declare_join(app);
-    app.add_option("--checkpoint", checkpoint_,
-                   "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
-                   "best checkpoint is used")
-        ->required()
-        ->type_name("PATH")
-        ->transform(output_path())
-        ->check(names_contents());
-    app.add_option_function<std::string>(
-           "--size", [this](const std::string& text) { size_ = parse_extent("--size", text); },
-           "Size of the pictures, where it is not the checkpoint's: N, or height x width; they are "
-           "resized before they are cropped as much larger as the checkpoint's")
-        ->type_name("N|HxW");
-    app.add_option("--eval-resize", eval_resize_,
-                   "Resize the shorter side to this and crop the middle; 0: as the checkpoint says")
-        ->transform(whole_number(0, kMaxResize));
+    declare_model(app);
     app.add_option("--limit-batches", limit_, "Maximum batches per device; 0: all")
         ->transform(whole_number(0));
-    auto* pictures =
-        app.add_option("--pictures", pictures_.path,
-                       "Masks, depths: draw samples to this file or URL, .png, .jpg or .ppm, side "
-                       "by side: image, mask, predicted mask, depth, predicted depth")
-            ->type_name("FILE.png")
-            ->transform(output_path());
-    app.add_option("--num-pictures", pictures_.samples, "Samples to draw in --pictures")
-        ->transform(whole_number(1, 256))
-        ->needs(pictures);
-    app.add_option("--shuffle-seed", pictures_.shuffle,
-                   "--pictures: choose samples at random, by this seed, instead of the first ones")
-        ->transform(seed_number())
-        ->type_name("SEED");
-    app.add_option("--report", report_,
-                   "Page of what was found: confusion, each class, reliability, the worst samples "
-                   "with their pictures; a single file that fetches nothing")
-        ->type_name("FILE.html")
-        ->transform(output_path())
-        ->check(in_short_help());
-    app.add_option("--details", details_, "The same as JSON")
-        ->type_name("FILE.json")
-        ->transform(output_path());
-    app.add_flag("--force", force_, "--report, --details: replace the files if they exist");
+    declare_pictures(app);
+    declare_report(app);
     order_.declare_range(app);
     order_.declare_where(app);
     order_.declare_uneven(app);
@@ -129,57 +96,111 @@ class EvalCommand final : public Command {
   }
 
  private:
+  void declare_model(CLI::App& app) {
+    app.add_option("--checkpoint", checkpoint_,
+                   "Folder that `millrace train` wrote, or its URL: a checkpoint, or a run, whose "
+                   "best checkpoint is used")
+        ->required()
+        ->type_name("PATH")
+        ->transform(output_path())
+        ->check(names_contents());
+    app.add_option_function<std::string>(
+           "--size", [this](const std::string& text) { size_ = parse_extent("--size", text); },
+           "Size of the pictures, where it is not the checkpoint's: N, or height x width; they are "
+           "resized before they are cropped as much larger as the checkpoint's")
+        ->type_name("N|HxW");
+    app.add_option("--eval-resize", eval_resize_,
+                   "Resize the shorter side to this and crop the middle; 0: as the checkpoint says")
+        ->transform(whole_number(0, kMaxResize));
+  }
+
+  void declare_pictures(CLI::App& app) {
+    auto* pictures =
+        app.add_option("--pictures", pictures_.path,
+                       "Masks, depths: draw samples to this file or URL, .png, .jpg or .ppm, side "
+                       "by side: image, mask, predicted mask, depth, predicted depth")
+            ->type_name("FILE.png")
+            ->transform(output_path());
+    app.add_option("--num-pictures", pictures_.samples, "Samples to draw in --pictures")
+        ->transform(whole_number(1, 256))
+        ->needs(pictures);
+    app.add_option("--shuffle-seed", pictures_.shuffle,
+                   "--pictures: choose samples at random, by this seed, instead of the first ones")
+        ->transform(seed_number())
+        ->type_name("SEED");
+  }
+
+  void declare_report(CLI::App& app) {
+    app.add_option("--report", report_,
+                   "Page of what was found: confusion, each class, reliability, the worst samples "
+                   "with their pictures; a single file that fetches nothing")
+        ->type_name("FILE.html")
+        ->transform(output_path())
+        ->check(in_short_help());
+    app.add_option("--details", details_, "The same as JSON")
+        ->type_name("FILE.json")
+        ->transform(output_path());
+    app.add_flag("--force", force_, "--report, --details: replace the files if they exist");
+  }
+
   void evaluate(CommandContext& context) {
     processes_->print_places(context);
-    const device::DeviceSet& devices = processes_->devices();
-    trainer::DeviceThreads threads(devices);
     trainer::Cluster& cluster = processes_->cluster();
-    const bool is_first = processes_->is_first();
     trainer::all_do(cluster, [&] { run_.settle(cluster.topology()); });
-    if (is_first) show_status(context.terminal, "reading the checkpoint");
-    const ModelChoice choice = take_run(cluster, is_first ? context.log : Log());
+    show_status(processes_->terminal_of(context), "reading the checkpoint");
+    const ModelChoice choice = take_run(cluster, processes_->is_first() ? context.log : Log());
     trainer::all_do(cluster, [&] { check_classes(choice); });
-    if (is_first) say_changes(choice, context);
+    if (processes_->is_first()) say_changes(choice, context);
     const auto model = choice.build();
-    const auto losses = choice.task.objective(choice.classes);
+    const RunObjective objective(choice.task.objective(choice.classes), views_, has_details());
     check_views(views_, choice.task.is_dense());
-    const ViewObjective views(*losses, views_);
-    const trainer::DetailedObjective detailed(views);
-    const bool has_details = !report_.empty() || !details_.empty();
-    const trainer::Objective& objective =
-        has_details ? static_cast<const trainer::Objective&>(detailed) : views;
+    auto input = open_input(choice, context);
+    show_status(processes_->terminal_of(context), "evaluating, waiting for the first batch");
+    const auto result = measure(choice, *model, objective.scored(), std::move(input), context);
+    if (!processes_->is_first()) return;
+    print(result, context);
+    if (has_details()) write_details(result, objective.detailed().details(), choice, context);
+    if (!pictures_.path.empty()) draw(choice, context);
+  }
+
+  bool has_details() const { return !report_.empty() || !details_.empty(); }
+
+  pipeline::PipelineOptions open_input(const ModelChoice& choice, const CommandContext& context) {
     pipeline::PipelineOptions options;
-    trainer::all_do(cluster, [&] {
+    trainer::all_do(processes_->cluster(), [&] {
       options = make_pipeline_options(
           {.shards = read_.shards(), .joins = read_.joined(), .order = order_.chosen()}, choice,
           run_, read_, context);
     });
     log_balance(options.found.num_indexed(), context.log);
-    if (has_details) options.fields.emplace_back(place_field(options.shards));
-    if (is_first) show_status(context.terminal, "evaluating, waiting for the first batch");
-    trainer::LoaderFeed feed(std::move(options), devices);
+    if (has_details()) options.fields.emplace_back(place_field(options.shards));
+    return options;
+  }
+
+  trainer::EvalResult measure(const ModelChoice& choice, const trainer::Model& model,
+                              const trainer::Objective& objective, pipeline::PipelineOptions input,
+                              const CommandContext& context) {
+    const device::DeviceSet& devices = processes_->devices();
+    trainer::DeviceThreads threads(devices);
+    trainer::LoaderFeed feed(std::move(input), devices);
     LimitedFeed limited(feed, limit_, run_.topology);
-    trainer::TerminalLine* terminal = is_first ? context.terminal : nullptr;
-    trainer::ProgressBar bar(terminal);
+    trainer::ProgressBar bar(processes_->terminal_of(context));
     bar.expect_evaluation(limited.steps_per_epoch());
     const auto backend = processes_->make_backend(choice.images.of_bytes(), context);
-    const auto result = trainer::evaluate({.model = *model,
-                                           .objective = objective,
-                                           .feed = limited,
-                                           .devices = threads,
-                                           .backend = backend.get(),
-                                           .cluster = &cluster},
-                                          {.precision = run_.precision.compute(),
-                                           .weights = checkpoint_,
-                                           .opener = read_.network.opener(),
-                                           .stop = context.stop,
-                                           .log = context.log},
-                                          {&bar});
+    auto result = trainer::evaluate({.model = model,
+                                     .objective = objective,
+                                     .feed = limited,
+                                     .devices = threads,
+                                     .backend = backend.get(),
+                                     .cluster = &processes_->cluster()},
+                                    {.precision = run_.precision.compute(),
+                                     .weights = checkpoint_,
+                                     .opener = read_.network.opener(),
+                                     .stop = context.stop,
+                                     .log = context.log},
+                                    {&bar});
     bar.clear();
-    if (!is_first) return;
-    print(result, context);
-    if (has_details) write_details(result, detailed.details(), choice, context);
-    if (!pictures_.path.empty()) draw(choice, context);
+    return result;
   }
 
   /// Process 0 reads what the checkpoint says and broadcasts it. The model is evaluated as its run

@@ -220,7 +220,7 @@ class PredictCommand final : public Command {
 
   /// The model predicts as its run evaluated it.
   void take_run(CommandContext& context) {
-    show_status(processes_->is_first() ? context.terminal : nullptr, "reading the checkpoint");
+    show_status(processes_->terminal_of(context), "reading the checkpoint");
     const auto opener = read_.network.opener();
     checkpoint_ = trainer::find_checkpoint(checkpoint_, "best", *opener,
                                            processes_->is_first() ? context.log : Log());

@@ -56,6 +56,10 @@ class RunProcesses {
   bool is_alone() const { return topology().processes == 1; }
   bool is_first() const { return topology().process == 0; }
   const device::DeviceSet& devices() const { return devices_->set; }
+  /// Where progress is shown: process 0's terminal; null for the others, and without one.
+  trainer::TerminalLine* terminal_of(const CommandContext& context) const {
+    return is_first() ? context.terminal : nullptr;
+  }
   /// Of this process's devices. Null: the CPU's.
   std::unique_ptr<trainer::Backend> make_backend(const trainer::hlo::Normalisation& bytes,
                                                  const CommandContext& context) const {

@@ -1,43 +1,35 @@
 // millrace stats: classes, image sizes, and the mean and standard deviation for normalisation.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <tbb/parallel_for.h>
 
 #include <CLI/App.hpp>
 #include <optional>
 #include <span>
 
 #include "decode/codec.h"
-#include "decode/text.h"
 #include "io/base/error.h"
 #include "io/base/machine.h"
 #include "tools/commands.h"
-#include "tools/known_samples.h"
 #include "tools/label_map.h"
 #include "tools/option_settings.h"
 #include "tools/output_place.h"
-#include "tools/progress.h"
+#include "tools/picture_scan.h"
 #include "tools/read_options.h"
 #include "tools/run_processes.h"
-#include "tools/scan.h"
 #include "tools/shared_work.h"
 #include "tools/stats/set_stats.h"
 #include "tools/stats/storage_trial.h"
-#include "tools/task_arena.h"
 #include "tools/values.h"
 
 namespace millrace::tools {
 namespace {
 
-/// Limits of the samples that are decoded in parallel: number and bytes.
-constexpr std::size_t kBatchSamples = 256;
-constexpr std::size_t kBatchBytes = std::size_t{64} * 1024 * 1024;
-
-/// The result for one sample.
-struct Outcome {
-  SampleStats stats = {};
-  std::optional<Error> fault = {};
-};
+/// A picture's part of the statistics.
+SampleStats picture_stats(const decode::Image& image) {
+  SampleStats stats{.size = decode::ImageSize{.height = image.height, .width = image.width}};
+  stats.pixels.add(image);
+  return stats;
+}
 
 class StatsCommand final : public Command {
  public:
@@ -121,79 +113,28 @@ class StatsCommand final : public Command {
   void gather(const std::vector<std::string>& shards, const CommandContext& context,
               const Log& log) {
     if (shards.empty()) return;
-    const auto opener = read_.network.opener();
     wds::FaultLedger ledger(read_.policy(), log);
-    const std::uint64_t known = known_samples(read_.policy(), shards);
-    const bool is_cut = limit_ > 0 && (known == 0 || limit_ < known);
-    Progress progress(context.terminal, "samples", is_cut ? limit_ : known,
-                      "reading the first samples");
-    const auto followed = progress.follow(opener, shards, Follow::kUnlessCounted);
-    TaskArena threads(threads_);
-    std::vector<wds::Sample> batch;
-    std::size_t bytes = 0;
-    std::uint64_t taken = 0;
-    bool going = true;
-    const auto flush = [&] {
-      going = add(batch, ledger, threads);
-      batch.clear();
-      bytes = 0;
-      progress.at(stats_.samples);
-    };
-    const auto take = [&](const wds::Sample& sample) {
-      batch.push_back(sample);
-      bytes += sample.num_bytes();
-      if (batch.size() == kBatchSamples || bytes >= kBatchBytes) flush();
-      return going && ++taken != limit_;
-    };
-    scan({.shards = shards,
-          .opener = *followed,
-          .ledger = ledger,
-          .stop = context.stop,
-          .indexed = true},
-         take);
-    if (going) flush();
+    scan_pictures<SampleStats>(
+        {.shards = shards,
+         .opener = read_.network.opener(),
+         .ledger = ledger,
+         .stop = context.stop,
+         .suffixes = suffixes_,
+         .tolerate_truncated = read_.faults.tolerate_truncated,
+         .limit = limit_,
+         .threads = threads_,
+         .terminal = context.terminal},
+        [](const wds::Field&, const decode::Image& image) { return picture_stats(image); },
+        [&](const wds::Sample& sample, const ScannedSample<SampleStats>& found) {
+          if (!found.fault) add(sample, found);
+        });
   }
 
-  /// Returns false if the fault policy ends the shards here.
-  bool add(const std::vector<wds::Sample>& batch, wds::FaultLedger& ledger, TaskArena& threads) {
-    std::vector<Outcome> outcomes(batch.size());
-    threads.execute([&] {
-      tbb::parallel_for(std::size_t{0}, batch.size(),
-                        [&](std::size_t i) { outcomes[i] = look_at(batch[i]); });
-    });
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const Outcome& outcome = outcomes[i];
-      if (outcome.fault && ledger.report(*outcome.fault) == wds::OnFault::kStop) return false;
-      if (outcome.fault) continue;
-      stats_.add(outcome.stats);
-      if (trial_ && outcome.stats.size)
-        trial_->add(batch[i].find_any(suffixes_)->data, *outcome.stats.size);
-    }
-    return true;
-  }
-
-  Outcome look_at(const wds::Sample& sample) const {
-    const wds::Field* field = nullptr;
-    try {
-      SampleStats stats;
-      if ((field = sample.find("cls")) != nullptr)
-        stats.label = decode::decode_integer(field->data);
-      if ((field = sample.find_any(suffixes_)) != nullptr) add_image(*field, stats);
-      return {.stats = stats};
-    } catch (Error& fault) {
-      fault.annotate({.url = *sample.url,
-                      .key = sample.key,
-                      .member = sample.key + "." + field->suffix,
-                      .offset = field->offset});
-      return {.fault = fault};
-    }
-  }
-
-  void add_image(const wds::Field& field, SampleStats& stats) const {
-    const decode::Image image =
-        decode::decode_image(field.data, {.tolerate_truncated = read_.faults.tolerate_truncated});
-    stats.size = decode::ImageSize{.height = image.height, .width = image.width};
-    stats.pixels.add(image);
+  void add(const wds::Sample& sample, const ScannedSample<SampleStats>& found) {
+    SampleStats stats = found.picture.value_or(SampleStats());
+    stats.label = found.label;
+    stats_.add(stats);
+    if (trial_ && stats.size) trial_->add(sample.find_any(suffixes_)->data, *stats.size);
   }
 
   void print(const std::vector<std::string>& names, CommandContext& context) const {

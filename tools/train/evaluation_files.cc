@@ -242,6 +242,24 @@ class BatchPictures {
   decode::Normalize norm_;
 };
 
+RecordJson first_batch_json(const pipeline::Batch& batch, const ImageOptions& images) {
+  RecordJson json{{"pictures", RecordJson::array()}};
+  const auto field = std::ranges::find(batch.fields, "image", &pipeline::BatchField::name);
+  if (field == batch.fields.end()) return json;
+  const BatchPictures pictures(*field, images);
+  if (!pictures.can_draw()) return json;
+  for (std::size_t slot = 0; slot < batch.keys.size(); ++slot) {
+    if (batch.valid[slot] == 0) continue;
+    if (json["pictures"].size() == kMostFirst) break;
+    const decode::Image image = shrunk(pictures.of(slot), kSeenSide);
+    json["pictures"].push_back({{"key", batch.keys[slot]},
+                                {"width", image.width},
+                                {"height", image.height},
+                                {"jpeg", base64_of(decode::encode_jpeg(image, {.quality = 85}))}});
+  }
+  return json;
+}
+
 }  // namespace
 
 pipeline::FunctionField place_field(const std::vector<std::string>& shards) {
@@ -291,22 +309,11 @@ RecordJson details_json(const EvaluationDetails& details, const DetailNames& nam
   return json;
 }
 
-RecordJson first_batch_json(const pipeline::Batch& batch, const ImageOptions& images) {
-  RecordJson json{{"pictures", RecordJson::array()}};
-  const auto field = std::ranges::find(batch.fields, "image", &pipeline::BatchField::name);
-  if (field == batch.fields.end()) return json;
-  const BatchPictures pictures(*field, images);
-  if (!pictures.can_draw()) return json;
-  for (std::size_t slot = 0; slot < batch.keys.size(); ++slot) {
-    if (batch.valid[slot] == 0) continue;
-    if (json["pictures"].size() == kMostFirst) break;
-    const decode::Image image = shrunk(pictures.of(slot), kSeenSide);
-    json["pictures"].push_back({{"key", batch.keys[slot]},
-                                {"width", image.width},
-                                {"height", image.height},
-                                {"jpeg", base64_of(decode::encode_jpeg(image, {.quality = 85}))}});
-  }
-  return json;
+std::function<void(const pipeline::Batch&)> first_batch_file(RunFolderWriter& files,
+                                                             const ImageOptions& images) {
+  return [&files, images](const pipeline::Batch& batch) {
+    files.write("first-batch.json", first_batch_json(batch, images).dump());
+  };
 }
 
 EvaluationFiles::EvaluationFiles(const trainer::DetailedObjective& objective,

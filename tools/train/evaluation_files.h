@@ -38,9 +38,9 @@ DetailNames detail_names(const TaskChoice& task, std::int64_t outputs,
 RecordJson details_json(const trainer::EvaluationDetails& details, const DetailNames& names,
                         RecordJson what);
 
-/// The first pictures of a batch with their keys, as they were before normalisation. None where the
-/// host has no pixels.
-RecordJson first_batch_json(const pipeline::Batch& batch, const ImageOptions& images);
+/// Writes what a run trains on at first. Lifetime: `files` is borrowed.
+std::function<void(const pipeline::Batch&)> first_batch_file(RunFolderWriter& files,
+                                                             const ImageOptions& images);
 
 class EvaluationFiles final : public trainer::Observer {
  public:

@@ -1,14 +1,35 @@
 #include "tools/train/limit_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
+#include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "io/base/error.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
 #include "tools/parse.h"
 #include "tools/values.h"
+#include "trainer/fit.h"
 
 namespace millrace::tools {
+namespace {
+
+/// val_top1 of the best epoch, as far as one measured it.
+std::optional<double> best_accuracy(const trainer::FitResult& result) {
+  std::optional<double> best;
+  if (result.end.monitor == "val_top1") best = result.end.best;
+  for (const trainer::EpochEvent& epoch : result.epochs) {
+    const double top1 = trainer::find_value(epoch.val, "top1").value_or(std::nan(""));
+    if (std::isfinite(top1)) best = std::max(best.value_or(0.0), top1);
+  }
+  return best;
+}
+
+}  // namespace
+
 void LimitOptions::declare(CLI::App& app) {
   app.option_defaults()->group("Limits and debugging");
   app.add_flag("--fast-dev-run", fast_dev_run,
@@ -59,6 +80,19 @@ void LimitOptions::settle() {
 
 std::chrono::seconds LimitOptions::time_limit() const {
   return max_time.empty() ? std::chrono::seconds(0) : parse_duration("--max-time", max_time);
+}
+
+void LimitOptions::check_reached(const trainer::FitResult& result) const {
+  if (target_accuracy == 0) return;
+  const std::optional<double> best = best_accuracy(result);
+  if (best && 100.0 * *best >= target_accuracy) return;
+  if (!best)
+    throw Error(ErrorCode::kExhausted,
+                fmt::format("no evaluation measured an accuracy for --target-accuracy {}",
+                            target_accuracy));
+  throw Error(ErrorCode::kExhausted,
+              fmt::format("the best accuracy, {:.2f} %, is below the {} % of --target-accuracy",
+                          100.0 * *best, target_accuracy));
 }
 
 }  // namespace millrace::tools

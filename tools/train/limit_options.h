@@ -11,6 +11,10 @@ namespace CLI {
 class App;
 }
 
+namespace millrace::trainer {
+struct FitResult;
+}
+
 namespace millrace::tools {
 
 struct LimitOptions {
@@ -31,6 +35,8 @@ struct LimitOptions {
   void settle();
   /// 0: no limit.
   std::chrono::seconds time_limit() const;
+  /// Throws: Exhausted if the best epoch of `result` is below target_accuracy.
+  void check_reached(const trainer::FitResult& result) const;
 };
 
 }  // namespace millrace::tools

@@ -87,22 +87,22 @@ void check_monitor(const std::string& monitor, const std::vector<std::string>& m
   refuse_folder("--monitor " + monitor + ": no such measure; known are " + known);
 }
 
-}  // namespace
-
-void RunFolderOptions::declare(CLI::App& app) {
-  app.option_defaults()->group("Checkpoints");
-  app.add_option("--run-dir", run_dir,
+void declare_folder(CLI::App& app, RunFolderOptions& folder) {
+  app.add_option("--run-dir", folder.run_dir,
                  "Folder for metrics, configuration and checkpoints, on disk or at s3:// or gs://; "
                  "DIR/auto: DIR/MODEL-DATE-TIME; auto: runs/auto; none: nothing is written")
       ->type_name("DIR")
       ->transform(output_path())
       ->check(in_short_help())
       ->check(of_this_start());
-  app.add_flag("--force", force,
+  app.add_flag("--force", folder.force,
                "Start over in a --run-dir that holds a run, whose files go to replaced-N in it, or "
                "in a store are removed")
       ->check(of_this_start());
-  app.add_option("--resume", resume,
+}
+
+void declare_start(CLI::App& app, RunFolderOptions& folder) {
+  app.add_option("--resume", folder.resume,
                  "Checkpoint or run to continue, a folder or URL; auto: the newest one in "
                  "--run-dir, else the last one uploaded, if any")
       ->type_name("PATH")
@@ -110,11 +110,11 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->check(in_short_help())
       ->check(of_this_start());
   app.add_flag(
-         "--allow-changed-data", accept_changed_data,
+         "--allow-changed-data", folder.accept_changed_data,
          "Let --resume continue even if the list of shards or their contents have changed; where "
          "the validation set has, the best epoch begins anew")
       ->check(of_this_start());
-  app.add_option("--init", init,
+  app.add_option("--init", folder.init,
                  "Weights to start from, in torchvision's names: a .safetensors file, a "
                  "checkpoint, or a run, whose best checkpoint is used")
       ->type_name("PATH")
@@ -122,31 +122,43 @@ void RunFolderOptions::declare(CLI::App& app) {
       ->check(in_short_help())
       ->check(may_change())
       ->check(names_contents());
-  app.add_flag("--replace-head", replace_head,
+  app.add_flag("--replace-head", folder.replace_head,
                "Initialise the last layer anew instead of loading it")
       ->check(may_change());
-  app.add_option("--monitor", monitor,
+}
+
+void declare_saves(CLI::App& app, RunFolderOptions& folder) {
+  app.add_option("--monitor", folder.monitor,
                  "The measure that decides which checkpoint is best [the first that is measured of "
                  "val_top1, val_miou, val_loss, train_loss]")
       ->type_name("MEASURE")
       ->check(may_change());
-  app.add_option("--save-top-k", top_k, "Keep the checkpoints of the best K epochs")
+  app.add_option("--save-top-k", folder.top_k, "Keep the checkpoints of the best K epochs")
       ->transform(whole_number(0, 1 << 20))
       ->check(may_change());
-  app.add_option("--save-every-steps", every_steps, "Save `last` every N steps; 0: never")
+  app.add_option("--save-every-steps", folder.every_steps, "Save `last` every N steps; 0: never")
       ->transform(whole_number(0))
       ->check(may_change());
-  app.add_option("--save-every-minutes", every_minutes,
+  app.add_option("--save-every-minutes", folder.every_minutes,
                  "Save `last` every X minutes, to the second; 0: never")
       ->transform(real_number(0))
       ->check(may_change());
   app.add_option(
-         "--upload", upload,
+         "--upload", folder.upload,
          "Upload each complete checkpoint of a --run-dir on disk to http(s)://, s3://, gs:// "
          "or a folder")
       ->type_name("URL")
       ->transform(output_path())
       ->check(of_this_start());
+}
+
+}  // namespace
+
+void RunFolderOptions::declare(CLI::App& app) {
+  app.option_defaults()->group("Checkpoints");
+  declare_folder(app, *this);
+  declare_start(app, *this);
+  declare_saves(app, *this);
 }
 
 void RunFolderOptions::check(const std::vector<std::string>& measures, bool has_validation) const {

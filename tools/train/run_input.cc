@@ -17,14 +17,14 @@ namespace millrace::tools {
 namespace {
 
 /// Overfitting uses the same samples every epoch, without randomness.
-InputOptions training_input(const RunInputOptions& options) {
+InputOptions training_input(const TrainCommandOptions& options) {
   const bool overfits = options.limits.overfit_batches > 0;
   SampleOrder order = options.data.order.chosen();
   if (overfits) order.shuffle.buffer_samples = 0;
-  return {.shards = train_shards(options),
+  return {.shards = options.train_shards(),
           .mix = std::make_shared<const pipeline::MixOptions>(
               options.data.mix.sets(options.data.train, options.read.lists)),
-          .joins = train_joins(options),
+          .joins = options.train_joins(),
           .fake = options.data.fake,
           .order = order,
           .mixup = overfits ? pipeline::MixUpOptions() : options.data.mixup,
@@ -33,7 +33,7 @@ InputOptions training_input(const RunInputOptions& options) {
           .saved = options.saved};
 }
 
-InputOptions validation_input(const RunInputOptions& options) {
+InputOptions validation_input(const TrainCommandOptions& options) {
   if (options.limits.overfit_batches > 0) return training_input(options);
   const auto specs = options.data.val_specs();
   if (specs.empty()) return {};
@@ -44,7 +44,7 @@ InputOptions validation_input(const RunInputOptions& options) {
 
 /// The training samples, their pictures neither cropped nor flipped at random.
 pipeline::PipelineOptions start_options(pipeline::PipelineOptions options,
-                                        const RunInputOptions& run) {
+                                        const TrainCommandOptions& run) {
   ImageOptions images = run.choice.images;
   if (images.has_eval_size()) images.eval_resize = 0;  // which is that size's
   images.eval_size = {};
@@ -81,22 +81,11 @@ pipeline::PipelineOptions of_validation(const DataOptions& data, const Make& mak
 
 }  // namespace
 
-std::vector<std::string> train_shards(const RunInputOptions& options) {
-  if (options.data.fake > 0) return {};
-  return options.read.lists.urls(options.data.train_specs());
-}
-
-std::vector<std::vector<std::string>> train_joins(const RunInputOptions& options) {
-  if (options.data.fake > 0) return {};
-  return options.read.lists.joined(options.data.join, options.data.train_specs());
-}
-
-RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
-                   const CommandContext& context) {
+RunInput::RunInput(const TrainCommandOptions& options, const OpenerHooks& hooks,
+                   const device::DeviceSet& devices, const CommandContext& context) {
   const auto pipeline = [&](const InputOptions& input, const ModelChoice& choice) {
     auto made = make_pipeline_options(input, choice, options.run, options.read, context);
-    if (options.hooks.on_read)
-      made.opener = std::make_shared<MeteredOpener>(made.opener, options.hooks);
+    if (hooks.on_read) made.opener = std::make_shared<MeteredOpener>(made.opener, hooks);
     return made;
   };
   auto train = pipeline(training_input(options), options.choice);
@@ -106,7 +95,7 @@ RunInput::RunInput(const RunInputOptions& options, const device::DeviceSet& devi
   if (options.data.fake == 0 && options.choice.takes_start_samples())
     start_.emplace(start_options(train, options), devices);
   train_.emplace(std::move(train), devices);
-  metered_train_.emplace(*train_, options.read.network.reads_network(train_shards(options)));
+  metered_train_.emplace(*train_, options.read.network.reads_network(options.train_shards()));
   limited_train_.emplace(*metered_train_, options.limits.train_batches, options.run.topology);
   if (const InputOptions input = validation_input(options); !input.is_empty()) {
     auto val = of_validation(options.data,

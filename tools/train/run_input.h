@@ -10,38 +10,19 @@
 
 #include "tools/command.h"
 #include "tools/metered_opener.h"
-#include "tools/train/data_options.h"
-#include "tools/train/limit_options.h"
 #include "tools/train/limited_feed.h"
 #include "tools/train/metered_feed.h"
-#include "tools/train/run_options.h"
+#include "tools/train/train_command_options.h"
 #include "trainer/feed.h"
 
 namespace millrace::tools {
 
-/// Borrowed; settle() was called on all of them.
-struct RunInputOptions {
-  const DataOptions& data;
-  const LimitOptions& limits;
-  const ModelChoice& choice;
-  const RunOptions& run;
-  const ReadOptions& read;
-  std::uint64_t seed = 0;
-  SavedStreams saved = {};
-  /// Called for what the feeds read.
-  OpenerHooks hooks = {};
-};
-
-/// The shards to train on; none for fake data.
-std::vector<std::string> train_shards(const RunInputOptions& options);
-/// The lists that complete them.
-std::vector<std::vector<std::string>> train_joins(const RunInputOptions& options);
-
 class RunInput {
  public:
-  /// `devices` is borrowed. Throws: InvalidArgument for more processes than samples; as opening.
-  RunInput(const RunInputOptions& options, const device::DeviceSet& devices,
-           const CommandContext& context);
+  /// Of settled options. `hooks` are called for what the feeds read; `devices` is borrowed. Throws:
+  /// InvalidArgument for more processes than samples; as opening.
+  RunInput(const TrainCommandOptions& options, const OpenerHooks& hooks,
+           const device::DeviceSet& devices, const CommandContext& context);
 
   trainer::Feed& train() { return *limited_train_; }
   /// Samples of a training epoch, of all processes; 0 if unknown.

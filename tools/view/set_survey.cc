@@ -1,34 +1,15 @@
 #include "tools/view/set_survey.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <utility>
 
-#include "decode/text.h"
-#include "io/base/error.h"
-#include "tools/known_samples.h"
 #include "tools/metered_opener.h"
-#include "tools/progress.h"
-#include "tools/scan.h"
-#include "tools/task_arena.h"
+#include "tools/picture_scan.h"
 
 namespace millrace::tools {
 namespace {
-
-/// Limits of the samples that are decoded in parallel: number and bytes.
-constexpr std::size_t kSurveyBatch = 256;
-constexpr std::size_t kSurveyBytes = std::size_t{64} * 1024 * 1024;
-
-/// What one sample says.
-struct SampleFindings {
-  std::optional<std::int64_t> label = {};
-  std::optional<SurveyedPicture> picture = {};
-  std::optional<Error> fault = {};
-};
 
 /// One pass over the shards.
 class SurveyPass {
@@ -36,97 +17,56 @@ class SurveyPass {
   explicit SurveyPass(const SurveyInput& input)
       : input_(input),
         survey_(input.shards, input.most_pictures),
-        ledger_(input.policy, input.log),
-        threads_(input.threads),
-        expected_(expected(input)),
-        progress_(input.terminal, "samples", expected_, "reading the first samples"),
-        opener_(progress_.follow(borrowed(input.opener), input.shards, Follow::kUnlessCounted)) {
+        ledger_(input.policy, input.log) {
     for (std::size_t i = 0; i < input.shards.size(); ++i)
       numbers_.try_emplace(input.shards[i], static_cast<std::uint32_t>(i));
   }
 
   SetSurvey run() {
-    std::uint64_t taken = 0;
-    const auto take = [&](const wds::Sample& sample) {
-      batch_.push_back(sample);
-      bytes_ += sample.num_bytes();
-      if (batch_.size() == kSurveyBatch || bytes_ >= kSurveyBytes) flush();
-      return going_ && ++taken != input_.limit;
-    };
-    scan({.shards = input_.shards,
-          .opener = *opener_,
-          .ledger = ledger_,
-          .stop = input_.stop,
-          .indexed = true},
-         take);
-    if (going_) flush();
+    scan_pictures<FoundPicture>(
+        {.shards = input_.shards,
+         .opener = borrowed(input_.opener),
+         .ledger = ledger_,
+         .stop = input_.stop,
+         .suffixes = input_.suffixes,
+         .tolerate_truncated = input_.tolerate_truncated,
+         .limit = input_.limit,
+         .threads = input_.threads,
+         .terminal = input_.terminal},
+        [](const wds::Field& field, const decode::Image& image) {
+          return FoundPicture{.suffix = field.suffix,
+                              .bytes = field.data.size(),
+                              .facts = facts_of(field.data, image)};
+        },
+        [this](const wds::Sample& sample, const ScannedSample<FoundPicture>& found) {
+          survey_.add_sample(numbers_.at(*sample.url), sample.num_bytes());
+          if (!found.fault) add(sample, found);
+        });
     survey_.take_faults(ledger_);
     return std::move(survey_);
   }
 
  private:
-  static std::uint64_t expected(const SurveyInput& input) {
-    const std::uint64_t known = known_samples(input.policy, input.shards);
-    const bool is_cut = input.limit > 0 && (known == 0 || input.limit < known);
-    return is_cut ? input.limit : known;
-  }
+  struct FoundPicture {
+    std::string suffix = {};
+    std::uint64_t bytes = 0;
+    PictureFacts facts = {};
+  };
 
-  void flush() {
-    std::vector<SampleFindings> found(batch_.size());
-    threads_.execute([&] {
-      tbb::parallel_for(std::size_t{0}, batch_.size(),
-                        [&](std::size_t i) { found[i] = look_at(batch_[i]); });
-    });
-    for (std::size_t i = 0; i < found.size() && going_; ++i) add(batch_[i], found[i]);
-    batch_.clear();
-    bytes_ = 0;
-    progress_.at(survey_.samples());
-  }
-
-  SampleFindings look_at(const wds::Sample& sample) const {
-    const wds::Field* field = nullptr;
-    try {
-      SampleFindings found;
-      if ((field = sample.find("cls")) != nullptr)
-        found.label = decode::decode_integer(field->data);
-      if ((field = sample.find_any(input_.suffixes)) != nullptr)
-        found.picture = picture_of(sample, *field, found.label);
-      return found;
-    } catch (Error& fault) {
-      fault.annotate({.url = *sample.url,
-                      .key = sample.key,
-                      .member = sample.key + "." + field->suffix,
-                      .offset = field->offset});
-      return {.fault = fault};
-    }
-  }
-
-  SurveyedPicture picture_of(const wds::Sample& sample, const wds::Field& field,
-                             const std::optional<std::int64_t>& label) const {
-    const decode::Image image =
-        decode::decode_image(field.data, {.tolerate_truncated = input_.tolerate_truncated});
-    return {.set = input_.set,
-            .shard = numbers_.at(*sample.url),
-            .offset = sample.offset,
-            .member = sample.key + "." + field.suffix,
-            .bytes = field.data.size(),
-            .label = label,
-            .facts = facts_of(field.data, image)};
-  }
-
-  void add(const wds::Sample& sample, SampleFindings& found) {
+  void add(const wds::Sample& sample, const ScannedSample<FoundPicture>& found) {
     const std::uint32_t shard = numbers_.at(*sample.url);
-    survey_.add_sample(shard, sample.num_bytes());
-    if (found.fault) {
-      going_ = ledger_.report(*found.fault) != wds::OnFault::kStop;
-      return;
-    }
     SampleStats stats{.label = found.label};
     if (found.picture) stats.size = found.picture->facts.size;
     survey_.stats.add(stats);
     if (found.label) survey_.add_class(shard, *found.label);
     if (found.picture)
-      survey_.add(std::move(*found.picture));
+      survey_.add({.set = input_.set,
+                   .shard = shard,
+                   .offset = sample.offset,
+                   .member = sample.key + "." + found.picture->suffix,
+                   .bytes = found.picture->bytes,
+                   .label = found.label,
+                   .facts = found.picture->facts});
     else
       survey_.add_without_picture({.shard = shard, .key = sample.key});
   }
@@ -134,14 +74,7 @@ class SurveyPass {
   const SurveyInput& input_;
   SetSurvey survey_;
   wds::FaultLedger ledger_;
-  TaskArena threads_;
-  std::uint64_t expected_;
-  Progress progress_;
-  std::shared_ptr<const io::Opener> opener_;
   std::map<std::string, std::uint32_t> numbers_;
-  std::vector<wds::Sample> batch_;
-  std::size_t bytes_ = 0;
-  bool going_ = true;
 };
 
 bool is_sampled(const SurveyedPicture& picture, int bits) {
