@@ -4,16 +4,14 @@
 
 #include <charconv>
 #include <fstream>
+#include <string_view>
+
+#include "tools/text_edit.h"
 
 namespace millrace::tools {
 namespace {
 
-std::string without_blanks(const std::string& text) {
-  constexpr const char* kBlank = " \t\"";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  return first == std::string::npos ? ""
-                                    : text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
+constexpr std::string_view kBlanks = " \t\"";
 
 /// "name = value", a line each.
 std::optional<std::string> setting_in(const std::string& path, const std::string& name) {
@@ -21,8 +19,10 @@ std::optional<std::string> setting_in(const std::string& path, const std::string
   std::optional<std::string> found;
   for (std::string line; std::getline(file, line);) {
     const std::size_t equals = line.find('=');
-    if (equals != std::string::npos && without_blanks(line.substr(0, equals)) == name)
-      found = without_blanks(line.substr(equals + 1));
+    if (equals == std::string::npos) continue;
+    const std::string_view text = line;
+    if (trimmed(text.substr(0, equals), kBlanks) == name)
+      found = trimmed(text.substr(equals + 1), kBlanks);
   }
   return found;
 }

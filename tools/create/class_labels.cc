@@ -8,17 +8,12 @@
 
 #include "io/base/error.h"
 #include "io/base/text.h"
+#include "tools/text_edit.h"
 
 namespace millrace::tools {
 namespace {
 
 constexpr std::size_t kMostNames = 1'000'000;
-
-std::string without_space(const std::string& text) {
-  constexpr const char* kSpace = " \t\r";
-  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
 
 /// Also "2.0", as pandas writes a column of integers in which one was missing.
 std::optional<std::int64_t> as_integer(const std::string& text) {
@@ -52,7 +47,7 @@ void ClassLabels::check_numbers() const {
 }
 
 void ClassLabels::add(const std::string& raw) {
-  const std::string text = without_space(raw);
+  const std::string text(trimmed(raw));
   if (text.empty()) throw Error(ErrorCode::kCorrupt, "no class");
   if (text.find('\n') != std::string::npos)
     throw Error(ErrorCode::kCorrupt, "a class name of several lines");
@@ -76,7 +71,7 @@ void ClassLabels::settle() {
 }
 
 std::uint64_t ClassLabels::number(const std::string& text) const {
-  return names_.at(without_space(text));
+  return names_.at(std::string(trimmed(text)));
 }
 
 std::vector<std::string> ClassLabels::names() const {

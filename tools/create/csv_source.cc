@@ -17,6 +17,7 @@
 #include "tools/create/file_finder.h"
 #include "tools/create/file_identities.h"
 #include "tools/create/keys.h"
+#include "tools/text_edit.h"
 #include "wds/in_column.h"
 
 namespace millrace::tools {
@@ -36,11 +37,6 @@ std::optional<Json> as_number(const std::string& text) {
   }
 }
 
-std::string_view cell_text(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
-
 /// The shortest writing from which the same double is read.
 std::string shortest(double value, std::chars_format format) {
   std::array<char, 400> buffer;
@@ -55,7 +51,7 @@ std::string shortest(double value, std::chars_format format) {
 class ColumnType {
  public:
   void look_at(const std::string& cell, bool quoted) {
-    const std::string_view text = cell_text(cell);
+    const std::string_view text = trimmed(cell, " \t");
     if (text.empty() && !quoted) return;
     are_numbers_ = are_numbers_ && !quoted && is_usual(text);
   }

@@ -11,6 +11,7 @@
 #include "io/folder_entries.h"
 #include "tools/create/file_identities.h"
 #include "tools/create/keys.h"
+#include "tools/text_edit.h"
 
 namespace millrace::tools {
 namespace {
@@ -143,11 +144,7 @@ Listing list_images(const std::string& folder, int depth, std::vector<std::strin
 }
 
 /// "jpg, jpeg, png".
-std::string image_suffixes() {
-  std::string list = decode::standard_codecs()->suffixes();
-  for (auto at = list.find(';'); at != list.npos; at = list.find(';')) list.replace(at, 1, ", ");
-  return list;
-}
+std::string image_suffixes() { return replaced(decode::standard_codecs()->suffixes(), ";", ", "); }
 
 void find_pairs(std::vector<File>& images, const FolderPair& pair, const Log& log) {
   PairFolder folder(pair);

@@ -14,6 +14,7 @@
 #include "tools/create/class_labels.h"
 #include "tools/create/file_identities.h"
 #include "tools/create/keys.h"
+#include "tools/text_edit.h"
 
 namespace millrace::tools {
 namespace {
@@ -28,11 +29,6 @@ struct ListEntry {
   std::string label;       ///< empty: none
   std::string_view whole;  ///< the line, in the list's bytes
 };
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(" \t\r"), text.size());
-  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
 
 ListEntry parse_line(std::string_view text, std::uint64_t line) {
   text.remove_prefix(text.find_first_not_of(' '));

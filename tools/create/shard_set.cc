@@ -22,6 +22,7 @@
 #include "tools/create/local_file.h"
 #include "tools/label_map.h"
 #include "tools/output_place.h"
+#include "tools/text_edit.h"
 #include "wds/set_file.h"
 #include "wds/shard_index.h"
 #include "wds/shard_name.h"
@@ -29,13 +30,7 @@
 namespace millrace::tools {
 
 std::string fold_pattern(const std::string& pattern, std::uint32_t fold) {
-  const std::string number = std::to_string(fold);
-  std::string text = pattern;
-  for (std::size_t at = text.find(kFoldMark); at != std::string::npos;
-       at = text.find(kFoldMark, at)) {
-    text.replace(at, kFoldMark.size(), number);
-  }
-  return text;
+  return replaced(pattern, kFoldMark, std::to_string(fold));
 }
 
 std::vector<std::string> set_patterns(const std::string& pattern, std::uint32_t folds) {

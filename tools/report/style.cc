@@ -1,6 +1,8 @@
 #include "tools/report/style.h"
 
 #include <string_view>
+
+#include "tools/text_edit.h"
 namespace millrace::tools {
 namespace {
 
@@ -117,14 +119,7 @@ margin-right:16px}
 
 /// `table`: a class; in windows up to `width`.
 std::string cards_of(const std::string& table, const std::string& width) {
-  std::string text = kCards;
-  const auto fill_in = [&](std::string_view place, const std::string& by) {
-    for (std::size_t at = 0; (at = text.find(place, at)) != std::string::npos; at += by.size())
-      text.replace(at, place.size(), by);
-  };
-  fill_in("TABLE", table);
-  fill_in("WIDTH", width);
-  return text;
+  return replaced(replaced(kCards, "TABLE", table), "WIDTH", width);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "io/base/error.h"
 #include "tools/help.h"
 #include "tools/option_settings.h"
+#include "tools/text_edit.h"
 #include "tools/values.h"
 #include "wds/printable_spec.h"
 
@@ -17,12 +18,6 @@ constexpr std::string_view kFold = "{fold}";
 constexpr double kMaxAlpha = 1000;
 
 bool has_fold(const std::string& spec) { return spec.find(kFold) != std::string::npos; }
-
-std::string with_fold(std::string spec, int fold) {
-  for (auto at = spec.find(kFold); at != std::string::npos; at = spec.find(kFold))
-    spec.replace(at, kFold.size(), std::to_string(fold));
-  return spec;
-}
 
 }  // namespace
 
@@ -118,7 +113,7 @@ std::vector<std::string> DataOptions::train_specs() const {
   for (int one = 0; one < folds; ++one) {
     if (one == fold) continue;
     for (const std::string& spec : train)
-      if (has_fold(spec)) specs.push_back(with_fold(spec, one));
+      if (has_fold(spec)) specs.push_back(replaced(spec, kFold, std::to_string(one)));
   }
   std::copy_if(train.begin(), train.end(), std::back_inserter(specs),
                [](const std::string& spec) { return !has_fold(spec); });
@@ -129,7 +124,7 @@ std::vector<std::string> DataOptions::val_specs() const {
   if (folds == 0 || !val.empty()) return val;
   std::vector<std::string> specs;
   for (const std::string& spec : train)
-    if (has_fold(spec)) specs.push_back(with_fold(spec, fold));
+    if (has_fold(spec)) specs.push_back(replaced(spec, kFold, std::to_string(fold)));
   return specs;
 }
 

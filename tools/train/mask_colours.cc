@@ -9,6 +9,7 @@
 
 #include "io/base/error.h"
 #include "io/opener.h"
+#include "tools/text_edit.h"
 
 namespace millrace::tools {
 namespace {
@@ -53,12 +54,6 @@ constexpr std::string_view kCamVid = R"(
 0 0 0 Void
 )";
 
-std::string_view trimmed_part(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
-  const std::size_t end = text.find_last_not_of(kSpace);
-  return end == std::string_view::npos ? std::string_view() : text.substr(begin, end + 1 - begin);
-}
-
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -88,9 +83,9 @@ std::vector<std::string_view> split(std::string_view line) {
     const bool rest = !commas && parts.size() == 3;
     const std::size_t end =
         rest ? line.size() : std::min(line.find_first_of(separators), line.size());
-    parts.push_back(trimmed_part(line.substr(0, end)));
+    parts.push_back(trimmed(line.substr(0, end)));
     line.remove_prefix(std::min(end + 1, line.size()));
-    if (!commas) line = trimmed_part(line);
+    if (!commas) line = trimmed(line);
   }
   return parts;
 }
@@ -167,7 +162,7 @@ MaskColours read_mask_colours(const std::string& path, std::int64_t ignore) {
   std::string_view rest = built_in ? kCamVid : bytes.text();
   for (int number = 1; !rest.empty(); ++number) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = trimmed_part(rest.substr(0, end));
+    const std::string_view line = trimmed(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.empty() || line.front() == '#') continue;
     if (!table.add(line))
