@@ -176,7 +176,7 @@ TEST(MixUp, CopiesOfASampleAreNotMixedWithEachOther) {
     int checked = 0;
     for_each_mixed(
         Pipeline(builder(urls, {.mixup = {.mixup = 1}})
-                     .shuffle({.seed = 3, .order = wds::Order::kPermutation, .copies = copies})
+                     .shuffle({.copies = copies, .seed = 3, .order = wds::Order::kPermutation})
                      .build()),
         decode::Layout::kHWC, [&](const Mixed& mixed, const Batch& /*batch*/) {
           const float expected = mixed.share * static_cast<float>(mixed.label) +
