@@ -307,7 +307,7 @@ def test_writers_one_behind_the_other_make_one_set(tmp_path: Path) -> None:
 def test_levels_of_16_bits_stay_that_whatever_a_picture_holds(tmp_path: Path) -> None:
     depths = [np.full((4, 4), value, np.uint16) for value in (200, 60000)]
     write(tmp_path / "d-%d.tar", [{"__key__": str(i), "png": one} for i, one in enumerate(depths)])
-    field = mr.Image(channels=1, dtype="float32", values=mr.GreyValues(), suffixes="png")
+    field = mr.Image(mr.CenterCrop((4, 4)), channels=1, dtype="float32", values=mr.GreyValues(), suffixes="png")
     with mr.Pipeline(tmp_path / "d-0.tar", fields={"d": field}, batch_size=2, streams=1).numpy() as loader:
         (batch,) = loader
     assert np.allclose(batch["d"].reshape(2, -1)[:, 0], [200 / 65535, 60000 / 65535])
@@ -346,6 +346,10 @@ class Store(BaseHTTPRequestHandler):
             self.objects[self.path] = data
         self._answer(201 if is_new else 412)
 
+    def do_GET(self) -> None:
+        data = self.objects.get(self.path, b"")
+        self._answer(200 if self.path in self.objects else 404, data)
+
     def do_HEAD(self) -> None:
         self._answer(200 if self.path in self.objects else 404)
 
@@ -359,10 +363,11 @@ class Store(BaseHTTPRequestHandler):
     def objects(self) -> dict[str, bytes]:
         return self.server.objects  # type: ignore[attr-defined, no-any-return]
 
-    def _answer(self, status: int) -> None:
+    def _answer(self, status: int, data: bytes = b"") -> None:
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(data)))
         self.end_headers()
+        self.wfile.write(data)
 
 
 def test_a_store_gets_the_files_of_a_disk(tmp_path: Path) -> None:
