@@ -33,10 +33,14 @@ void check_channels(const std::vector<float>& values, int channels, const char* 
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} has {} for {}", option, counted(values.size(), "value"),
                             counted(static_cast<std::uint64_t>(channels), "channel")));
+}
+
+/// Most numbers for levels of 0 to 255 are beyond what makes sense for those of 0 to 1.
+void check_unit(const std::vector<float>& values, float most, const char* option) {
   for (const float value : values)
-    require(!(value > 1),
-            fmt::format("{} {}: levels are from 0 to 1 here, so {:.4g} is {:.4g} of 255", option,
-                        value, value / 255, value));
+    require(!(value > most),
+            fmt::format("{} {:.4g}: levels are from 0 to 1 here, so {:.4g} is {:.4g} of 255",
+                        option, value, value / 255, value));
 }
 
 using decode::GeometryStep;
@@ -289,6 +293,9 @@ void ImageOptions::check(std::string_view eval_size_option) const {
                       std::min(seen.height, seen.width)));
   check_channels(mean, channels, "--mean");
   check_channels(std, channels, "--std");
+  constexpr float kMostStd = 10;
+  check_unit(mean, 1, "--mean");
+  check_unit(std, kMostStd, "--std");
   check_seen_size(*this);
 }
 
