@@ -43,8 +43,8 @@ Merge::Merge(MergeOptions options, const Position& start, const BatchLayout& lay
   sums_.is_promised = !options_.may_stop || start.slots == 0;
   // Those of a last round that is dropped are not in a position behind batches that were filled.
   if (options_.batch.fill && options_.batch.uneven == Uneven::kDrop && start.slots > 0)
-    sums_.most_dropped = static_cast<std::uint64_t>(
-        std::max<std::int64_t>(options_.split.topology.devices * options_.batch.size - 1, 0));
+    sums_.most_dropped =
+        static_cast<std::uint64_t>(options_.split.topology.devices * options_.batch.size);
 }
 
 void Merge::handle(const Event& event) {

@@ -526,6 +526,34 @@ def test_a_pipeline_is_what_its_arguments_were_when_it_was_made(shards: str) -> 
     assert repr(pickle.loads(pickle.dumps(made))) == said
 
 
+@pytest.mark.parametrize("ranks", [{}, {"rank": 0, "world": 2}])
+def test_a_state_behind_filled_batches_ends_where_the_loop_did(
+    tmp_path: Path, ranks: dict[str, int]
+) -> None:
+    with mr.ShardWriter(tmp_path / "s-%d.tar", max_samples=26) as writer:
+        for i in range(103):
+            writer.write({"__key__": f"{i:03d}", "cls": b"no number" if i % 7 == 3 else b"1"})
+    made = mr.Pipeline(
+        tmp_path / "s-{0..3}.tar",
+        fields={"label": mr.Label()},
+        batch_size=2,
+        faults=mr.Faults("skip"),
+        fill=True,
+        uneven="drop",
+        streams=4,
+        **ranks,
+    )
+    with made.numpy() as loader:
+        states, batches = [], []
+        for batch in loader:
+            states.append(loader.state_dict())
+            batches.append(batch["keys"])
+    for number, state in enumerate(states[:-1]):
+        with made.numpy() as loader:
+            loader.load_state_dict(state)
+            assert [batch["keys"] for batch in loader] == batches[number + 1 :]
+
+
 def test_a_function_that_fails_costs_its_batch_alone(shards: str) -> None:
     def third_fails(batch: dict[str, Any]) -> list[str]:
         calls.append(batch["keys"])
