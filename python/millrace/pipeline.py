@@ -52,8 +52,9 @@ class Pipeline:
 
     ``batch_size``: slots of a batch, for each rank.
 
-    ``shuffle``, ``epochs``, ``faults``: as the classes say. None: shards in their order, every
-    sample once an epoch, and the first fault is raised.
+    ``shuffle``, ``epochs``, ``faults``: as the classes say. None: shards in their order, of
+    several streams a sample each in turn (``streams=1``: the set's own order), every sample once an
+    epoch, and the first fault is raised.
 
     ``uneven``: an epoch's last samples that do not fill a batch on every rank are padded with
     masked slots ("pad"), make a shorter batch ("partial"), are dropped ("drop") or refused
